@@ -196,7 +196,7 @@ func verdictOfFailure(f peer.Failure) hop.Verdict {
 		return hop.Verdict{Kind: hop.VerdictError, Number: openai.NumberUnavailable, Reason: reasons.Draining, Final: true}
 	case f.Kind == peer.FailureNotConnected, f.Kind == peer.FailureNotSent, f.Kind == peer.FailureHeadTooLarge, f.NotRead,
 		f.Kind == peer.FailureNoVerdict && f.Status == http.StatusForbidden: // it rejects this node, and perhaps not the entry
-		return hop.Verdict{Kind: hop.VerdictUnreached, Number: openai.NumberUnavailable, Reason: reasons.NoServer}
+		return hop.Verdict{Kind: hop.VerdictUnread, Number: openai.NumberUnavailable, Reason: reasons.NoServer}
 	case f.Kind == peer.FailureLate:
 		return hop.Verdict{Kind: hop.VerdictError, Number: openai.NumberInferenceTimeout, Reason: reasons.TotalTimeout, Final: true}
 	case f.Kind == peer.FailureNoFirstByte:

@@ -213,16 +213,16 @@ func TestVisitsOfARequestThatIsNotServed(t *testing.T) {
 	n.answers(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	f("lost", "fra/fra-1 lost colo_unreachable")
 	n.answers(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) })
-	f("rejects this colo", "fra/fra-1 unreached no_server") // other keys, or clocks that are far apart: it has served nothing
+	f("rejects this colo", "fra/fra-1 unread no_server") // other keys, or clocks that are far apart: it has served nothing
 	n.answers(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set(hop.HeaderReason, reasons.HopTokenReplayed) // by a sender whose copy may have been served
 		w.WriteHeader(http.StatusForbidden)
 	})
 	f("says that it had the token before", "fra/fra-1 lost colo_unreachable")
 	n.answers(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusRequestHeaderFieldsTooLarge) })
-	f("cannot read so large a head", "fra/fra-1 unreached no_server")
+	f("cannot read so large a head", "fra/fra-1 unread no_server")
 	n.stop.Address = "127.0.0.1:1"
-	f("not reached", "fra/fra-1 unreached no_server")
+	f("not reached", "fra/fra-1 unread no_server")
 	if len(n.tokens) != 7 {
 		t.Errorf("the next colo was asked %d times, want once for each request", len(n.tokens))
 	}
@@ -341,7 +341,7 @@ func TestQueueTimeBeforeALostHome(t *testing.T) {
 	lost := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
 	t.Cleanup(lost.Close)
 	f(strings.TrimPrefix(lost.URL, "http://"), hop.VerdictLost)
-	f("127.0.0.1:1", hop.VerdictUnreached)
+	f("127.0.0.1:1", hop.VerdictUnread)
 }
 
 // A request stays here if the colo has not refused it for want of capacity, or the token does not let it go on.

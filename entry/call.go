@@ -50,7 +50,7 @@ type call struct {
 	wantsQueueEvents  bool
 	queueEvents       *relay.QueueEventStream // nil unless the answer has begun with queue events
 	countsInBudget    bool                    // budget.Begin was called
-	flood             floodKey                // see [overflow]; zero = the request is for a colo that an operator forces
+	flood             floodKey                // see [floodGuard]; zero = the request is for a colo that an operator forces
 	refusedByEntry    bool                    // no colo was asked, since the request is part of a flood
 	attempts          *attempts
 	table             *fleet.Table // the newest that the attempts go by

@@ -62,7 +62,7 @@ func (k *dayColo) visit(a *peer.Answer) hop.Visit {
 // onwardVerdict returns the verdict about a colo that did not answer.
 func onwardVerdict(err error) hop.Verdict {
 	if peer.ClassifyFailure(err, time.Now().Add(time.Hour)).Kind == peer.FailureNotConnected {
-		return hop.Verdict{Kind: hop.VerdictUnreached, Number: openai.NumberUnavailable, Reason: reasons.NoServer}
+		return hop.Verdict{Kind: hop.VerdictUnread, Number: openai.NumberUnavailable, Reason: reasons.NoServer}
 	}
 	return hop.Verdict{Kind: hop.VerdictLost, Number: openai.NumberEngineFailed, Reason: reasons.ColoUnreachable}
 }

@@ -48,7 +48,7 @@ func BenchmarkObserve(b *testing.B) {
 			for b.Loop() {
 				now = now.Add(time.Millisecond)
 				o.noteLoad(poolIn{"m", server.Colo}, hop.Load{Free: 1, Limit: 2}, now)
-				o.noteReached(server)
+				o.noteResponsive(server)
 				if observed {
 					o.state(server.Colo).noteAnswered(roundTrip, true, now)
 				}

@@ -231,7 +231,7 @@ func TestUnreachedColoIsAskedLast(t *testing.T) {
 	url, e, ams, fra := twoFarColos(t)
 	now := time.Now()
 	for range unreachedAfter {
-		e.observed.noteUnreachedColo("ams", now, now)
+		e.observed.noteUnreached("ams", now, now)
 	}
 	fra.cut.Store(true)
 	sends(t, url, 1)
@@ -345,7 +345,7 @@ func TestRequestsOfAnUnreachedColoGoOn(t *testing.T) {
 		defer close(rest)
 		<-half
 		testkit.WaitFor(t, "the colo to be unreached", func() bool {
-			e.observed.noteUnreachedColo("ams", time.Now(), time.Now())
+			e.observed.noteUnreached("ams", time.Now(), time.Now())
 			return observedColo(t, e, "ams").Unreached
 		})
 	}()

@@ -66,7 +66,7 @@ type Entry struct {
 	sender    *liveness.Sender
 	budget    *hop.RetryBudget
 	observed  *observations
-	overflow  *overflow
+	floods    *floodGuard
 	ranking   ranking
 	planner   *routing.Planner
 	plans     sync.Pool // of *[]routing.Stop, for plans that are made
@@ -96,7 +96,7 @@ func New(c Config) (*Entry, error) {
 		budget:    hop.NewRetryBudget(),
 		plans:     sync.Pool{New: func() any { return new([]routing.Stop) }},
 		planner:   routing.NewPlanner(routing.Place{Region: c.Region, Position: c.Position}),
-		overflow:  newOverflow(),
+		floods:    newFloodGuard(),
 		active:    newActivity(),
 		inflight:  inflight,
 	}

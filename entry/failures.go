@@ -13,8 +13,8 @@ import (
 func (c *call) failedForward(at attempt, err error) {
 	f := peer.ClassifyFailure(err, c.deadline)
 	c.logFailedForward(at, &f)
-	if f.Unreached {
-		c.entry.observed.noteUnreached(at.server(), f.Err, time.Now())
+	if f.Unresponsive {
+		c.entry.observed.noteUnresponsive(at.server(), f.Err, time.Now())
 	}
 	switch f.Kind {
 	case peer.FailureEnded:
@@ -39,7 +39,7 @@ func (c *call) failedForward(at attempt, err error) {
 		}
 		c.attempts.serverLost(at, failure, c.retry)
 	}
-	if f.Unreached {
+	if f.Unresponsive {
 		c.noteLeft(at, c.attemptBegan)
 	}
 }

@@ -345,7 +345,7 @@ func (w *randomWalk) answer(at attempt) string {
 		w.lost++
 		w.serverLost(at, errLost, w.take)
 	case 2:
-		w.log = append(w.log, "unreached")
+		w.log = append(w.log, "not connected")
 		w.notConnected(at, errLost)
 	case 3:
 		w.log = append(w.log, "failed")

@@ -27,8 +27,8 @@ type observations struct {
 
 	colos atomic.Pointer[coloStates]
 
-	mu        sync.Mutex // guards changes of colos, and the field below
-	unreached map[serverIn]Unreached
+	mu           sync.Mutex // guards changes of colos, and the field below
+	unresponsive map[serverIn]Unresponsive
 }
 
 type poolIn struct{ pool, colo string }
@@ -61,7 +61,7 @@ type poolLoad struct {
 }
 
 func newObservations(table func() *fleet.Table, isLocal func(*fleet.Server) bool) *observations {
-	o := &observations{table: table, isLocal: isLocal, random: rand.Float64, unreached: map[serverIn]Unreached{}}
+	o := &observations{table: table, isLocal: isLocal, random: rand.Float64, unresponsive: map[serverIn]Unresponsive{}}
 	o.colos.Store(&coloStates{})
 	return o
 }
@@ -106,7 +106,7 @@ func (o *observations) pruneLocked() *coloStates {
 		s.prunePools(pools)
 		after.byName[c.Name] = s
 	}
-	maps.DeleteFunc(o.unreached, func(at serverIn, _ Unreached) bool { return serverOf(t, at.colo, at.node) == nil })
+	maps.DeleteFunc(o.unresponsive, func(at serverIn, _ Unresponsive) bool { return serverOf(t, at.colo, at.node) == nil })
 	o.colos.Store(after)
 	return after
 }

@@ -50,17 +50,17 @@ func TestObservationsFollowTheTable(t *testing.T) {
 	note := func() {
 		for _, colo := range []string{"ams", "fra"} {
 			o.noteLoad(poolIn{"p", colo}, hop.Load{Held: 3, Limit: 3, Queued: 9}, time.Now())
-			o.noteUnreached(&fleet.Server{Colo: colo, Node: "1"}, errors.New("connection refused"), time.Now())
+			o.noteUnresponsive(&fleet.Server{Colo: colo, Node: "1"}, errors.New("connection refused"), time.Now())
 		}
 	}
 	f := func(want ...string) {
 		t.Helper()
 		var colos []string
-		for _, u := range e.Unreached() {
+		for _, u := range e.Unresponsive() {
 			colos = append(colos, u.Colo)
 		}
 		if !slices.Equal(colos, want) {
-			t.Errorf("got unreached %v, want those of %v", colos, want)
+			t.Errorf("got unresponsive %v, want those of %v", colos, want)
 		}
 	}
 	loads := func(want ...string) {
@@ -88,16 +88,16 @@ func TestObservationsFollowTheTable(t *testing.T) {
 	note() // of a request that began under the table before
 	f("ams", "fra")
 	loads("ams/p")
-	for i := range maxUnreached + 9 { // that verdicts have named
-		o.noteUnreached(&fleet.Server{Colo: "ams", Node: fmt.Sprint(i)}, errors.New("connection refused"), time.Now())
+	for i := range maxUnresponsive + 9 { // that verdicts have named
+		o.noteUnresponsive(&fleet.Server{Colo: "ams", Node: fmt.Sprint(i)}, errors.New("connection refused"), time.Now())
 	}
-	if n := len(e.Unreached()); n != maxUnreached {
+	if n := len(e.Unresponsive()); n != maxUnresponsive {
 		t.Errorf("%d servers are noted", n)
 	}
 	table = tableOf(t, "key: models/m\npool: q\n---\nkey: colos/ams\nregion: eu\n---\nkey: servers/ams/1\naddress: 127.0.0.1:1\nboot: x\n")
-	o.noteUnreached(&fleet.Server{Colo: "ams", Node: "1"}, errors.New("connection refused"), time.Now())
-	if e.Unreached(); len(o.unreached) != 1 {
-		t.Errorf("unreached %v", o.unreached)
+	o.noteUnresponsive(&fleet.Server{Colo: "ams", Node: "1"}, errors.New("connection refused"), time.Now())
+	if e.Unresponsive(); len(o.unresponsive) != 1 {
+		t.Errorf("unresponsive %v", o.unresponsive)
 	}
 	loads() // nothing of a pool that was deleted
 }

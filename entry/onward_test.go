@@ -309,7 +309,7 @@ func refusedBy(v hop.Verdict) *peer.Answer {
 // A colo to which another has no connection is asked by the entry, which may have one: nothing of the request was sent there.
 func TestColoThatOnlyAnotherDoesNotReach(t *testing.T) {
 	c, at := startThreeColos(t, "")
-	c.handleResult(at, refusedBy(hop.Verdict{Kind: hop.VerdictUnreached, Number: openai.NumberUnavailable, Reason: reasons.NoServer}), nil)
+	c.handleResult(at, refusedBy(hop.Verdict{Kind: hop.VerdictUnread, Number: openai.NumberUnavailable, Reason: reasons.NoServer}), nil)
 	if next, ok := c.attempts.next(); !ok || next.server().Node != "fra-1" || !slices.Equal(c.path, []string{"ams/ams-1"}) {
 		t.Errorf("next is %+v, after %v", next, c.path)
 	}
@@ -336,9 +336,9 @@ func TestQueueTimeBeforeALostHome(t *testing.T) {
 		}
 	}
 	f(hop.VerdictLost, "fra", true)
-	f(hop.VerdictUnreached, "fra", false) // as the first attempt of this entry there
+	f(hop.VerdictUnread, "fra", false) // as the first attempt of this entry there
 	c, at := startThreeColos(t, "")
-	answer := refusedBy(hop.Verdict{Kind: hop.VerdictUnreached, Waited: true})
+	answer := refusedBy(hop.Verdict{Kind: hop.VerdictUnread, Waited: true})
 	answer.Visits[1].Colo, answer.Visits[1].Queued = "lax", time.Hour
 	if c.handleResult(at, answer, nil); c.waited != 0 || c.hadPlace {
 		t.Errorf("believes that it has waited for %v in a colo that is no stop", c.waited)

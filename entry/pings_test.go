@@ -36,7 +36,7 @@ func (p *pinged) ask(colos ...string) {
 func (p *pinged) fail(colo string) {
 	p.t.Helper()
 	for range unreachedAfter {
-		p.noteUnreachedColo(colo, p.now, p.now)
+		p.noteUnreached(colo, p.now, p.now)
 	}
 	if !p.state(colo).unreached.Load() {
 		p.t.Fatalf("%s is not unreached", colo)
@@ -170,7 +170,7 @@ func TestPingsFollowTheTable(t *testing.T) {
 	p.fail("fra")
 	p.table = tableFunc(tableOf(t, "key: colos/ams\n"))
 	p.next(time.Hour, "")
-	if p.noteUnreachedColo("fra", p.now, p.now) || p.state("fra") != nil {
+	if p.noteUnreached("fra", p.now, p.now) || p.state("fra") != nil {
 		t.Error("a colo that is not in the table is known")
 	}
 	p.table = tableFunc(both)

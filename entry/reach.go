@@ -5,14 +5,14 @@ import "time"
 const (
 	// unreachedAfter is how many attempts in a row must have found no server of a colo, before the colo counts as unreached.
 	unreachedAfter = 3
-	// minUnreached and maxUnreachedFor bound the time before the next ping of an unreached colo, which doubles with each ping that fails.
-	minUnreached    = time.Second
-	maxUnreachedFor = 30 * time.Second
+	// minUnreached and maxUnreached bound the time before the next ping of an unreached colo, which doubles with each ping that fails.
+	minUnreached = time.Second
+	maxUnreached = 30 * time.Second
 	// unreachedJitter is the greatest fraction by which that time is made shorter or longer, so that entries do not ping at the same time.
 	unreachedJitter = 0.2
 )
 
-// reach decides whether a colo is reached, by the attempts of requests at it and by pings. It is about a whole colo; [Unreached] is about
+// reach decides whether a colo is reached, by the attempts of requests at it and by pings. It is about a whole colo; [Unresponsive] is about
 // one server. It is not safe for concurrent use. The zero value stands for a reached colo.
 type reach struct {
 	failures   int       // attempts in a row that found no server
@@ -53,7 +53,7 @@ func (r *reach) pingFailed(now time.Time, random float64) {
 func (r *reach) wait(now time.Time, random float64) {
 	d := minUnreached << min(r.pings, 5) // 32 s, so that the bound leaves some of the jitter
 	d = time.Duration(float64(d) * (1 + unreachedJitter*(2*random-1)))
-	r.until = now.Add(min(d, maxUnreachedFor))
+	r.until = now.Add(min(d, maxUnreached))
 }
 
 // pingDue reports whether a ping must decide now.

@@ -83,7 +83,7 @@ func (c *call) infer(t *fleet.Table) (streaming bool) {
 // context has ended.
 func (c *call) tryColos() *peer.Answer {
 	answer := c.walkPlan()
-	c.noteOverflow(answer)
+	c.noteFlood(answer)
 	return answer
 }
 
@@ -212,7 +212,7 @@ func (c *call) plan(t *fleet.Table) *openai.Error {
 
 // startAttempts plans the request for queueMode, and for the colo forced if that is not empty. The seed decides all that is random.
 func (c *call) startAttempts(t *fleet.Table, forced string, queueMode queueMode, seed uint64) *openai.Error {
-	if e := c.refuseOverflow(forced, queueMode, float64(seed)/(1<<64)); e != nil {
+	if e := c.refuseFlood(forced, queueMode, float64(seed)/(1<<64)); e != nil {
 		return e
 	}
 	candidates := c.candidates(t, routing.Request{
@@ -255,13 +255,13 @@ func (c *call) handleResult(at attempt, answer *peer.Answer, err error) bool {
 		c.failedForward(at, err)
 		return false
 	}
-	c.entry.observed.noteReached(at.server())
+	c.entry.observed.noteResponsive(at.server())
 	if c.entry.observed.noteAnswer(at.server(), answer, c.firstByte) {
 		c.entry.logReached(at.server())
 	}
 	believed := 0
 	for _, v := range answer.Visits {
-		if v.Colo != at.Colo.Name && v.Verdict.Kind == hop.VerdictUnreached {
+		if v.Colo != at.Colo.Name && v.Verdict.Kind == hop.VerdictUnread {
 			if at.hasStop(v.Colo) {
 				c.noteQueued(v)
 			}
@@ -337,7 +337,7 @@ func (c *call) handleVisit(at attempt, visit hop.Visit, e *openai.Error) {
 	case hop.VerdictMoved:
 		at.line = at.line.knownUpTo(v.Revision).noteDraining(v.Drains)
 		c.attempts.moved(at, c.serverNamed(at.Colo.Name, v), v.Waited, e)
-	case hop.VerdictUnreached:
+	case hop.VerdictUnread:
 		c.attempts.notConnected(at, e)
 		return
 	case hop.VerdictLost:

@@ -158,7 +158,7 @@ func TestServersOfOneColo(t *testing.T) {
 	}
 }
 
-// The next in line of a home that refuses connections is asked, and only that home counts as unreached.
+// The next in line of a home that refuses connections is asked, and only that home counts as unresponsive.
 func TestHomeThatRefusesConnections(t *testing.T) {
 	t.Parallel()
 	s := startLine(t, 3)
@@ -167,9 +167,9 @@ func TestHomeThatRefusesConnections(t *testing.T) {
 	s.expect(url, 200, "1 -0")
 	s.answers(1, cut)
 	s.expect(url, 200, "1 -0", "2 -0 -1")
-	u := e.Unreached()
+	u := e.Unresponsive()
 	if len(u) != 2 || u[0].Times+u[1].Times != 3 {
-		t.Errorf("unreached: %+v", u)
+		t.Errorf("unresponsive: %+v", u)
 	}
 }
 
@@ -210,8 +210,8 @@ func TestServerAtTheAddressOfAVerdict(t *testing.T) {
 	s.expect(url, 200, "1", "0 rejoins after 1s at 7")
 	s.answers(0, cut)
 	s.expect(url, 502, "1", "0 rejoins after 1s at 7", "1 -0 rejoins after 1s at 7", "0 rejoins after 2s at 7") // a second loss is not free
-	if u := e.Unreached(); len(u) != 1 || u[0].Node != s.line[0].Node || u[0].Times != 2 {
-		t.Errorf("unreached: %+v", u)
+	if u := e.Unresponsive(); len(u) != 1 || u[0].Node != s.line[0].Node || u[0].Times != 2 {
+		t.Errorf("unresponsive: %+v", u)
 	}
 	s.answers(0, nil)
 	table.Store(s.only(1, 0)) // at an address of an earlier process

@@ -90,8 +90,8 @@ func TestRequestLeavesASilentServer(t *testing.T) {
 	if n := silent.posts.Load(); n != 1 {
 		t.Errorf("the silent server got %d requests", n)
 	}
-	if u := e.Unreached(); len(u) != 1 || u[0].Node != "ams-1" || u[0].Times != 1 {
-		t.Errorf("unreached: %+v", u)
+	if u := e.Unresponsive(); len(u) != 1 || u[0].Node != "ams-1" || u[0].Times != 1 {
+		t.Errorf("unresponsive: %+v", u)
 	}
 }
 
@@ -109,8 +109,8 @@ func TestRequestStaysIfItHasNowhereToGo(t *testing.T) {
 	if status, answer := chat(t, url, request); status != 200 {
 		t.Errorf("answer %d %s", status, answer)
 	}
-	if len(e.Unreached()) != 0 {
-		t.Errorf("unreached: %+v", e.Unreached())
+	if len(e.Unresponsive()) != 0 {
+		t.Errorf("unresponsive: %+v", e.Unresponsive())
 	}
 }
 

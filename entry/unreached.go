@@ -11,8 +11,8 @@ import (
 	"colonnade/routing"
 )
 
-// Unreached is a colo server that has not answered the latest request of this entry. Its colo may serve all the same, by another server.
-type Unreached struct {
+// Unresponsive is a colo server that has not answered the latest request of this entry. Its colo may serve all the same, by another server.
+type Unresponsive struct {
 	Colo  string    `json:"colo"`
 	Node  string    `json:"node"`
 	Since time.Time `json:"since"` // of the first failure since the server was last reached
@@ -23,40 +23,40 @@ type Unreached struct {
 
 type serverIn struct{ colo, node string }
 
-// maxUnreached bounds the servers that are noted: verdicts may name any number of them.
-const maxUnreached = 4096
+// maxUnresponsive bounds the servers that are noted: verdicts may name any number of them.
+const maxUnresponsive = 4096
 
-// noteUnreached notes a request that did not reach a server.
-func (o *observations) noteUnreached(s *fleet.Server, why error, now time.Time) {
+// noteUnresponsive notes a request that a server has not answered.
+func (o *observations) noteUnresponsive(s *fleet.Server, why error, now time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.pruneLocked()
-	u, ok := o.unreached[serverIn{s.Colo, s.Node}]
-	if !ok && len(o.unreached) >= maxUnreached {
+	u, ok := o.unresponsive[serverIn{s.Colo, s.Node}]
+	if !ok && len(o.unresponsive) >= maxUnresponsive {
 		return
 	}
 	if !ok {
-		u = Unreached{Colo: s.Colo, Node: s.Node, Since: now}
+		u = Unresponsive{Colo: s.Colo, Node: s.Node, Since: now}
 	}
 	u.Last, u.Error = now, why.Error()
 	u.Times++
-	o.unreached[serverIn{s.Colo, s.Node}] = u
+	o.unresponsive[serverIn{s.Colo, s.Node}] = u
 }
 
-// noteReached notes a request that reached a server.
-func (o *observations) noteReached(s *fleet.Server) {
+// noteResponsive notes an answer of a server.
+func (o *observations) noteResponsive(s *fleet.Server) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	delete(o.unreached, serverIn{s.Colo, s.Node})
+	delete(o.unresponsive, serverIn{s.Colo, s.Node})
 }
 
-// Unreached returns the servers that have not answered the latest request to them, sorted by colo and node.
-func (e *Entry) Unreached() []Unreached {
+// Unresponsive returns the servers that have not answered the latest request to them, sorted by colo and node.
+func (e *Entry) Unresponsive() []Unresponsive {
 	e.observed.mu.Lock()
 	defer e.observed.mu.Unlock()
 	e.observed.pruneLocked()
-	return slices.SortedFunc(maps.Values(e.observed.unreached),
-		func(a, b Unreached) int { return cmp.Or(cmp.Compare(a.Colo, b.Colo), cmp.Compare(a.Node, b.Node)) })
+	return slices.SortedFunc(maps.Values(e.observed.unresponsive),
+		func(a, b Unresponsive) int { return cmp.Or(cmp.Compare(a.Colo, b.Colo), cmp.Compare(a.Node, b.Node)) })
 }
 
 // noteLeft notes that a request has left a colo without an answer of any of its servers, the last of which could not be reached.
@@ -64,7 +64,7 @@ func (c *call) noteLeft(at attempt, began time.Time) {
 	if c.attempts.staysInColo() {
 		return
 	}
-	if c.entry.observed.noteUnreachedColo(at.Colo.Name, began, time.Now()) {
+	if c.entry.observed.noteUnreached(at.Colo.Name, began, time.Now()) {
 		c.entry.config.Logger.Warn("colo is not reached", "request_id", c.id, "colo", at.Colo.Name, "attempts", unreachedAfter)
 	}
 }
@@ -74,9 +74,9 @@ func (e *Entry) logReached(s *fleet.Server) {
 	e.config.Logger.Info("colo is reached again", "colo", s.Colo, "server", s.Node)
 }
 
-// noteUnreachedColo notes an attempt at a colo, begun at a time, that found no server of it. It reports whether the colo counts as unreached
+// noteUnreached notes an attempt at a colo, begun at a time, that found no server of it. It reports whether the colo counts as unreached
 // from now on.
-func (o *observations) noteUnreachedColo(colo string, began, now time.Time) bool {
+func (o *observations) noteUnreached(colo string, began, now time.Time) bool {
 	s := o.state(colo)
 	if s == nil {
 		return false

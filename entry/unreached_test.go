@@ -15,7 +15,7 @@ import (
 )
 
 // Which colos give no word is known until one does.
-func TestUnreached(t *testing.T) {
+func TestUnresponsiveServers(t *testing.T) {
 	answers := func(name, value string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
 			if name != "" {
@@ -39,7 +39,7 @@ func TestUnreached(t *testing.T) {
 			t.Fatalf("answer %d %s", status, answer)
 		}
 		var who []string
-		for _, u := range e.Unreached() {
+		for _, u := range e.Unresponsive() {
 			who = append(who, fmt.Sprintf("%s %d %v", u.Colo, u.Times, u.Last.After(u.Since)))
 			if u.Since.IsZero() || u.Error == "" {
 				t.Errorf("got %+v", u)
@@ -69,7 +69,7 @@ func TestUnreached(t *testing.T) {
 	if status, answer := chat(t, url, request); status != 502 {
 		t.Errorf("answer %d %s", status, answer)
 	}
-	if u := e.Unreached(); len(u) != 0 {
+	if u := e.Unresponsive(); len(u) != 0 {
 		t.Errorf("got %+v", u)
 	}
 
@@ -94,7 +94,7 @@ func TestUnreached(t *testing.T) {
 	}
 	testkit.WaitFor(t, "the request of a client that has left to be out of hand", func() bool { return e.inflight.Count() == 0 })
 	close(leave)
-	if u := e.Unreached(); len(u) != 0 {
+	if u := e.Unresponsive(); len(u) != 0 {
 		t.Errorf("got %+v", u)
 	}
 }

@@ -20,9 +20,9 @@ type ConfigState struct {
 	PendingDeletions []string          `json:"pending_deletions"` // keys deleted in etcd that stay in force until the deletion is confirmed
 	ExpiredLeases    []string          `json:"expired_leases"`    // keys whose leases have expired and that stay in force for a while
 
-	Certificates []CertificateState `json:"certificates"`
-	Unreached    []entry.Unreached  `json:"unreached"`   // colo servers that the last requests of an entry did not reach
-	LostEvents   []string           `json:"lost_events"` // for each kind of event that was lost in the last minutes: how many, and why
+	Certificates []CertificateState   `json:"certificates"`
+	Unresponsive []entry.Unresponsive `json:"unresponsive_servers"` // colo servers that have not answered the last request of an entry
+	LostEvents   []string             `json:"lost_events"`          // for each kind of event that was lost in the last minutes: how many, and why
 
 	UnreachedColos []entry.ObservedColo `json:"unreached_colos"` // those that stand last in the plans of an entry, since no server of them was reached
 
@@ -50,7 +50,7 @@ func (r *runtime) configState() ConfigState {
 	c := ConfigState{
 		Node: r.config.Node, Revision: s.Revision, AgeSeconds: s.Age.Seconds(),
 		Rejected: notNil(s.Rejected), Conflicts: notNil(s.Conflicts), PendingDeletions: notNil(s.PendingDeletions), ExpiredLeases: notNil(s.ExpiredLeases),
-		Certificates: []CertificateState{}, Unreached: []entry.Unreached{}, UnreachedColos: []entry.ObservedColo{}, LostEvents: []string{},
+		Certificates: []CertificateState{}, Unresponsive: []entry.Unresponsive{}, UnreachedColos: []entry.ObservedColo{}, LostEvents: []string{},
 		Records: []RecordProblem{},
 	}
 	for _, err := range r.log.Problems() {
@@ -66,7 +66,7 @@ func (r *runtime) configState() ConfigState {
 		c.WrittenOff = r.siblings.keeper.Stats().WrittenOff
 	}
 	if r.entry != nil {
-		c.Unreached = notNil(r.entry.Unreached())
+		c.Unresponsive = notNil(r.entry.Unresponsive())
 		c.UnreachedColos = slices.DeleteFunc(r.entry.Colos(), func(o entry.ObservedColo) bool { return !o.Unreached })
 	}
 	return c

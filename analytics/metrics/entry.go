@@ -18,23 +18,23 @@ type ModelState struct {
 // Entry has the metrics of an entry.
 type Entry struct {
 	requestMetrics
-	colos    *namedSeries
-	failures *prometheus.CounterVec
-	retries  prometheus.Counter
-	refusals *prometheus.CounterVec
-	reasons  reasons
-	overflow *prometheus.CounterVec
+	colos          *namedSeries
+	failures       *prometheus.CounterVec
+	retries        prometheus.Counter
+	refusals       *prometheus.CounterVec
+	reasons        reasons
+	refusedByEntry *prometheus.CounterVec
 }
 
 // NewEntry registers an entry's metrics. table and models are called at each scrape.
 func NewEntry(reg Registerer, table func() *fleet.Table, models func() []ModelState) *Entry {
-	overflow := prometheus.NewCounterVec(prometheus.CounterOpts{
+	refusedByEntry := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "colonnade_refusals_by_entry_total",
 		Help: "Requests that this entry refused without asking a colo: all colos had refused more than ten of the account and model within a second.",
 	}, []string{"model"})
 	m := &Entry{
-		overflow:       overflow,
-		requestMetrics: newRequestMetrics(reg, table, overflow.MetricVec),
+		refusedByEntry: refusedByEntry,
+		requestMetrics: newRequestMetrics(reg, table, refusedByEntry.MetricVec),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "colonnade_forward_failures_total",
 			Help: "Requests forwarded to a colo that came back without an answer or a verdict of its server.",
@@ -73,7 +73,7 @@ func (m *Entry) ForwardFailure(colo string) {
 // RefusedByEntry counts a request that was refused without asking a colo.
 func (m *Entry) RefusedByEntry(model string) {
 	m.series.use(model)
-	m.overflow.WithLabelValues(model).Inc()
+	m.refusedByEntry.WithLabelValues(model).Inc()
 }
 
 // Retried counts an attempt after the first.

@@ -183,7 +183,7 @@ func TestProblemsThatNodesReport(t *testing.T) {
 			certificate("public", 60*day, 30*day), certificate("peer", 330*day, 30*day), // not yet
 			certificate("public", 10*time.Hour, 14*time.Hour), certificate("peer", 23*time.Hour, time.Hour),
 		},
-		Unreached: []entry.Unreached{
+		Unresponsive: []entry.Unresponsive{
 			{Colo: "ams", Node: "ams-1", Since: now.Add(-3 * time.Hour), Last: now.Add(-2 * time.Second), Times: 41, Error: "connect: connection refused"},
 			{Colo: "fra", Node: "fra-1", Since: now.Add(-3 * time.Hour), Last: now.Add(-time.Hour), Times: 1, Error: "old"},
 		},
@@ -197,7 +197,7 @@ func TestProblemsThatNodesReport(t *testing.T) {
 		{severityError, "entries/e", "entries/e: its public certificate expired 3 days ago, so connections to it fail; replace the files of -tls-cert and -tls-key"},
 		{severityError, "entries/e", "entries/e: events are being dropped: refusals, 3 since the start"},
 		{severityWarning, "entries/e", "entries/e: its peer certificate expires in 8 days, at 20"}, {severityWarning, "entries/e", "entries/e: its peer certificate expires in 1h0m0s, at 20"},
-		{severityWarning, "entries/e", "entries/e: has not reached server ams/ams-1 for 3h0m0s (41 attempts, the last one 2.00s ago): connect: connection refused"},
+		{severityWarning, "entries/e", "entries/e: has had no answer from server ams/ams-1 for 3h0m0s (41 attempts, the last one 2.00s ago): connect: connection refused"},
 		{severityWarning, "entries/e", "entries/e: has reached no server of colo ams for 3h0m0s (41 attempts), and asks it last"},
 	}
 	if len(got) != len(want) {

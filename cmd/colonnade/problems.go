@@ -19,8 +19,8 @@ const (
 	// expirySoon is when a certificate is reported before it expires, if less than a tenth of its validity is left: what
 	// renews certificates has failed by then.
 	expirySoon = 14 * 24 * time.Hour
-	// unreachedLimit is how long an unreached server is reported after the last attempt.
-	unreachedLimit = 10 * time.Minute
+	// unresponsiveLimit is how long an unresponsive server is reported after the last attempt.
+	unresponsiveLimit = 10 * time.Minute
 )
 
 // problem is one thing that is wrong in a fleet, or that may be.
@@ -165,9 +165,9 @@ func (l *problemList) addNode(s *fleetState, n *nodeState) {
 	for _, certificate := range c.Certificates {
 		l.addCertificate(n.Document, name, certificate, s.Time)
 	}
-	for _, u := range c.Unreached {
-		if ago := s.Time.Sub(u.Last); ago < unreachedLimit {
-			l.warnf(n.Document, "%s: has not reached server %s/%s for %s (%s, the last one %s ago): %s",
+	for _, u := range c.Unresponsive {
+		if ago := s.Time.Sub(u.Last); ago < unresponsiveLimit {
+			l.warnf(n.Document, "%s: has had no answer from server %s/%s for %s (%s, the last one %s ago): %s",
 				name, u.Colo, u.Node, inDays(s.Time.Sub(u.Since)), count(u.Times, "attempt"), brief(max(ago, 0)), u.Error)
 		}
 	}

@@ -21,8 +21,8 @@ const (
 	VerdictError VerdictKind = "error" // the engine or the server failed before the first byte
 
 	// Of a Visit only: what the server that sent the request on learned without an answer.
-	VerdictLost      VerdictKind = "lost"      // the request was sent, and no answer came
-	VerdictUnreached VerdictKind = "unreached" // nothing of the request was sent
+	VerdictLost   VerdictKind = "lost"   // the request was sent, and no answer came
+	VerdictUnread VerdictKind = "unread" // the server has not read the request: it could not be connected, or refused the request unread
 )
 
 // ofAnswer reports whether a server can give the verdict itself.
@@ -31,7 +31,7 @@ func (k VerdictKind) ofAnswer() bool {
 }
 
 // ofVisit reports whether a visit can have the verdict.
-func (k VerdictKind) ofVisit() bool { return k.ofAnswer() || k == VerdictLost || k == VerdictUnreached }
+func (k VerdictKind) ofVisit() bool { return k.ofAnswer() || k == VerdictLost || k == VerdictUnread }
 
 // Verdict is what a colo server answers about a request that it did not serve, in the header x-colonnade-verdict as
 // `kind;name=value;…`. A response without a verdict is taken for an engine's only if it has the header x-colonnade-attempts, and is

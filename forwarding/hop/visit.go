@@ -22,7 +22,7 @@ const (
 // the header x-colonnade-visits, separated by commas: `COLO/NODE|verdict|load|queued_ms=…;attempts=…`.
 type Visit struct {
 	Colo, Node string
-	// Verdict may have the kinds [VerdictLost] and [VerdictUnreached] besides those of an answer.
+	// Verdict may have the kinds [VerdictLost] and [VerdictUnread] besides those of an answer.
 	Verdict  Verdict
 	Load     Load          // of the pool, if HasLoad
 	HasLoad  bool          //

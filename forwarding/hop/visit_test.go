@@ -31,13 +31,13 @@ func TestVisitsRoundTrip(t *testing.T) {
 	f(ooc)
 	f(hop.Visit{Colo: "ams", Node: "ams-1", Verdict: hop.Verdict{Kind: hop.VerdictOOC}, HasLoad: true})
 	f(ooc, moved, hop.Visit{Colo: "iad", Node: "iad-1", Verdict: hop.Verdict{Kind: hop.VerdictLost}},
-		hop.Visit{Colo: "iad", Node: "iad-2", Verdict: hop.Verdict{Kind: hop.VerdictUnreached, Reason: "connect_failed"}},
+		hop.Visit{Colo: "iad", Node: "iad-2", Verdict: hop.Verdict{Kind: hop.VerdictUnread, Reason: "connect_failed"}},
 		hop.Visit{Colo: "sin", Node: "sin-1", Verdict: hop.Verdict{Kind: hop.VerdictError, Reason: "no_answer", EndpointsFailed: 1, Final: true}})
 }
 
 // A server cannot say about itself that it was lost.
 func TestVerdictsOfVisitsOnly(t *testing.T) {
-	for _, kind := range []hop.VerdictKind{hop.VerdictLost, hop.VerdictUnreached} {
+	for _, kind := range []hop.VerdictKind{hop.VerdictLost, hop.VerdictUnread} {
 		if v, err := hop.ParseVerdict(string(kind)); err == nil {
 			t.Errorf("the verdict of an answer is read as %+v", v)
 		}
@@ -105,7 +105,7 @@ func TestVisitsThatCannotBeWritten(t *testing.T) {
 func FuzzVisits(f *testing.F) {
 	for _, s := range []string{
 		"", "ams/ams-1|ooc;reason=queue_full;number=42902;retry_after_ms=1250|free=0;held=4;limit=4;queued=9;expected_ms=90|queued_ms=12;attempts=1",
-		"ams/ams-1|moved;to=ams-2;at=[::1]:8443;boot=ABC;revision=7||,fra/f|lost||queued_ms=1,iad/i|unreached||attempts=0|new", "a/b|error;final=1|x=1|y",
+		"ams/ams-1|moved;to=ams-2;at=[::1]:8443;boot=ABC;revision=7||,fra/f|lost||queued_ms=1,iad/i|unread||attempts=0|new", "a/b|error;final=1|x=1|y",
 	} {
 		f.Add(s)
 	}

@@ -33,12 +33,12 @@ const (
 // Failure is a failed [Func], as its caller must know it to decide what follows.
 type Failure struct {
 	Kind FailureKind
-	// Unreached reports evidence that the server cannot be reached. There is none in a shortage on this machine, in a request that had no
+	// Unresponsive reports evidence that the server does not answer. There is none in a shortage on this machine, in a request that had no
 	// time left, in a server that began to answer, or in one that was connected and did not answer in time, which may just be slow.
-	Unreached bool
-	NotRead   bool  // of FailureNoVerdict: the server cannot have read the request, or has refused it unread
-	Status    int   // of an answer without a verdict; else 0
-	Err       error // the cause, without Status
+	Unresponsive bool
+	NotRead      bool  // of FailureNoVerdict: the server cannot have read the request, or has refused it unread
+	Status       int   // of an answer without a verdict; else 0
+	Err          error // the cause, without Status
 }
 
 // ClassifyFailure returns the failure in the error of a [Func], for a request whose time ends at deadline.
@@ -49,7 +49,7 @@ func ClassifyFailure(err error, deadline time.Time) Failure {
 	case errors.As(err, &noVerdict):
 		return classifyNoVerdict(noVerdict)
 	case errors.Is(err, ErrSilent):
-		return Failure{Kind: FailureSilent, Unreached: true, Err: err}
+		return Failure{Kind: FailureSilent, Unresponsive: true, Err: err}
 	case errors.As(err, &failed):
 		return classifyExchange(failed, !time.Now().Before(deadline))
 	}
@@ -57,12 +57,12 @@ func ClassifyFailure(err error, deadline time.Time) Failure {
 }
 
 func classifyNoVerdict(err *NoVerdictError) Failure {
-	f := Failure{Kind: FailureNoVerdict, Unreached: true, NotRead: err.NotRead, Status: err.Status, Err: err.Err}
+	f := Failure{Kind: FailureNoVerdict, Unresponsive: true, NotRead: err.NotRead, Status: err.Status, Err: err.Err}
 	switch {
 	case err.Status == http.StatusRequestHeaderFieldsTooLarge:
-		f.Kind, f.Unreached = FailureHeadTooLarge, false
+		f.Kind, f.Unresponsive = FailureHeadTooLarge, false
 	case err.Replayed: // a sender between the nodes must not make a server look unreachable
-		f.Kind, f.Unreached = FailureReplayed, false
+		f.Kind, f.Unresponsive = FailureReplayed, false
 	}
 	return f
 }
@@ -83,6 +83,6 @@ func classifyExchange(err *transport.ExchangeError, isOver bool) Failure {
 	case err.Phase == transport.PhaseStream:
 		f.Kind = FailureCut
 	}
-	f.Unreached = f.Kind == FailureNotConnected || f.Kind == FailureLost && !ourFault
+	f.Unresponsive = f.Kind == FailureNotConnected || f.Kind == FailureLost && !ourFault
 	return f
 }

@@ -34,28 +34,28 @@ func TestClassifyFailure(t *testing.T) {
 	f(context.Canceled, inTime, peer.Failure{Kind: peer.FailureEnded})
 	f(broken, late, peer.Failure{Kind: peer.FailureEnded})
 
-	f(exchange(transport.PhaseConnect, false, broken), inTime, peer.Failure{Kind: peer.FailureNotConnected, Unreached: true})
-	f(exchange(transport.PhaseConnect, false, broken), late, peer.Failure{Kind: peer.FailureNotConnected, Unreached: true})
-	f(exchange(transport.PhaseConnect, true, broken), inTime, peer.Failure{Kind: peer.FailureNotConnected, Unreached: true})
+	f(exchange(transport.PhaseConnect, false, broken), inTime, peer.Failure{Kind: peer.FailureNotConnected, Unresponsive: true})
+	f(exchange(transport.PhaseConnect, false, broken), late, peer.Failure{Kind: peer.FailureNotConnected, Unresponsive: true})
+	f(exchange(transport.PhaseConnect, true, broken), inTime, peer.Failure{Kind: peer.FailureNotConnected, Unresponsive: true})
 	f(exchange(transport.PhaseConnect, true, broken), late, peer.Failure{Kind: peer.FailureLate})
 	f(exchange(transport.PhaseConnect, false, shortage), inTime, peer.Failure{Kind: peer.FailureNotSent})
 	f(exchange(transport.PhaseConnect, false, fmt.Errorf("%w: no key", peer.ErrNotSigned)), inTime, peer.Failure{Kind: peer.FailureNotSent})
 
-	f(exchange(transport.PhaseFirstByte, false, broken), inTime, peer.Failure{Kind: peer.FailureLost, Unreached: true})
-	f(exchange(transport.PhaseFirstByte, false, broken), late, peer.Failure{Kind: peer.FailureLost, Unreached: true})
+	f(exchange(transport.PhaseFirstByte, false, broken), inTime, peer.Failure{Kind: peer.FailureLost, Unresponsive: true})
+	f(exchange(transport.PhaseFirstByte, false, broken), late, peer.Failure{Kind: peer.FailureLost, Unresponsive: true})
 	f(exchange(transport.PhaseFirstByte, false, shortage), inTime, peer.Failure{Kind: peer.FailureLost})
 	f(exchange(transport.PhaseFirstByte, true, broken), inTime, peer.Failure{Kind: peer.FailureNoFirstByte})
 	f(exchange(transport.PhaseFirstByte, true, broken), late, peer.Failure{Kind: peer.FailureLate})
-	f(peer.ErrSilent, inTime, peer.Failure{Kind: peer.FailureSilent, Unreached: true})
-	f(peer.ErrSilent, late, peer.Failure{Kind: peer.FailureSilent, Unreached: true})
+	f(peer.ErrSilent, inTime, peer.Failure{Kind: peer.FailureSilent, Unresponsive: true})
+	f(peer.ErrSilent, late, peer.Failure{Kind: peer.FailureSilent, Unresponsive: true})
 
 	f(exchange(transport.PhaseStream, false, broken), inTime, peer.Failure{Kind: peer.FailureCut})
 	f(exchange(transport.PhaseStream, true, broken), inTime, peer.Failure{Kind: peer.FailureNoFirstByte})
 	f(exchange(transport.PhaseStream, true, broken), late, peer.Failure{Kind: peer.FailureLate})
 
-	f(&peer.NoVerdictError{Status: 500, Err: broken}, inTime, peer.Failure{Kind: peer.FailureNoVerdict, Unreached: true, Status: 500, Err: broken})
+	f(&peer.NoVerdictError{Status: 500, Err: broken}, inTime, peer.Failure{Kind: peer.FailureNoVerdict, Unresponsive: true, Status: 500, Err: broken})
 	f(&peer.NoVerdictError{Status: 403, NotRead: true, Err: broken}, inTime,
-		peer.Failure{Kind: peer.FailureNoVerdict, Unreached: true, NotRead: true, Status: 403, Err: broken})
+		peer.Failure{Kind: peer.FailureNoVerdict, Unresponsive: true, NotRead: true, Status: 403, Err: broken})
 	f(&peer.NoVerdictError{Status: 403, Replayed: true, Err: broken}, inTime, peer.Failure{Kind: peer.FailureReplayed, Status: 403, Err: broken})
 	f(&peer.NoVerdictError{Status: http.StatusRequestHeaderFieldsTooLarge, Err: broken}, inTime,
 		peer.Failure{Kind: peer.FailureHeadTooLarge, Status: http.StatusRequestHeaderFieldsTooLarge, Err: broken})

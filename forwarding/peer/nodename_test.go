@@ -141,7 +141,7 @@ func TestAnswerOfARequestSentOn(t *testing.T) {
 		{hop.HeaderAttempts, "1", hop.HeaderVisits, "ams/ams-1"},
 		{hop.HeaderAttempts, "1", hop.HeaderVisits, strings.Repeat(written+",", 9) + written},
 		{hop.HeaderVerdict, "ooc", hop.HeaderVisits, "ams/ams-1|ooc;number=x||"},
-		{hop.HeaderVerdict, "lost"}, {hop.HeaderVerdict, "unreached"},
+		{hop.HeaderVerdict, "lost"}, {hop.HeaderVerdict, "unread"},
 	} {
 		var without *peer.NoVerdictError
 		if a, err := f(headers...); !errors.As(err, &without) || without.NotRead || without.Status != 200 {

@@ -100,7 +100,7 @@ func TestRoutingLoopEnds(t *testing.T) {
 	// The next server has the name of fra in the token, but is ams itself.
 	token = f.handMade("fra")
 	token.Onward[0].Address, token.Onward[0].Boot = f.Server("ams-1").Address, f.Server("ams-1").Boot
-	check("a stop that leads back", token, 429, "busy", [3]uint64{1, 0, 0}, "ams"+full, "fra unreached no_server") // it rejects the token, so it has served nothing
+	check("a stop that leads back", token, 429, "busy", [3]uint64{1, 0, 0}, "ams"+full, "fra unread no_server") // it rejects the token, so it has served nothing
 }
 
 // A token whose stops no sender may have signed is rejected, and so is one that was altered or made for another server. No header but the

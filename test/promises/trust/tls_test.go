@@ -47,7 +47,7 @@ func TestTLSEverywhere(t *testing.T) {
 		}
 	}
 	var config node.ConfigState
-	if err := json.Unmarshal(f.Page(f.Entry.Admin, "/debug/config"), &config); err != nil || len(config.Unreached) != 0 {
+	if err := json.Unmarshal(f.Page(f.Entry.Admin, "/debug/config"), &config); err != nil || len(config.Unresponsive) != 0 {
 		t.Errorf("%v: %+v", err, config)
 	}
 	for i, listener := range []string{"public", "peer"} {

@@ -21,19 +21,19 @@ import (
 
 var flood = floodKey{account: "a", model: "m", priority: "standard"}
 
-// flooded returns an overflow after so many refusals by all colos at one moment, each with a Retry-After.
-func flooded(at time.Time, refusals int, retryAfter time.Duration) *overflow {
-	o := newOverflow()
+// flooded returns a flood guard after so many refusals by all colos at one moment, each with a Retry-After.
+func flooded(at time.Time, refusals int, retryAfter time.Duration) *floodGuard {
+	g := newFloodGuard()
 	for range refusals {
-		o.refused(flood, openai.OutOfCapacity(reasons.QueueFull, retryAfter), at)
+		g.refused(flood, openai.OutOfCapacity(reasons.QueueFull, retryAfter), at)
 	}
-	return o
+	return g
 }
 
 // ownRefusals returns how many of n requests the entry refuses by itself.
-func ownRefusals(o *overflow, key floodKey, at time.Time, n int) (refused int) {
+func ownRefusals(g *floodGuard, key floodKey, at time.Time, n int) (refused int) {
 	for range n {
-		if o.refusal(key, at, 0) != nil {
+		if g.refusal(key, at, 0) != nil {
 			refused++
 		}
 	}
@@ -41,17 +41,17 @@ func ownRefusals(o *overflow, key floodKey, at time.Time, n int) (refused int) {
 }
 
 // An account is refused by the entry after more than ten refusals by all colos within a second, but for one request in eight.
-func TestOverflowRefusesAFlood(t *testing.T) {
+func TestFloodIsRefused(t *testing.T) {
 	start := time.Now()
 	f := func(refusals int, every, later time.Duration, want int) {
 		t.Helper()
-		o := newOverflow()
+		g := newFloodGuard()
 		at := start
 		for range refusals {
-			o.refused(flood, openai.OutOfCapacity(reasons.QueueFull, 20*time.Second), at)
+			g.refused(flood, openai.OutOfCapacity(reasons.QueueFull, 20*time.Second), at)
 			at = at.Add(every)
 		}
-		if got := ownRefusals(o, flood, at.Add(later), 80); got != want {
+		if got := ownRefusals(g, flood, at.Add(later), 80); got != want {
 			t.Errorf("%d refusals, one each %v, and %v later: %d of 80 refused by the entry, want %d", refusals, every, later, got, want)
 		}
 	}
@@ -65,33 +65,33 @@ func TestOverflowRefusesAFlood(t *testing.T) {
 }
 
 // A flood lasts as long as its requests come, also if the entry refuses nearly all of them.
-func TestOverflowLastsAsLongAsTheFlood(t *testing.T) {
+func TestFloodIsRefusedAsLongAsItLasts(t *testing.T) {
 	at := time.Now()
-	o := flooded(at, 11, 32*time.Second)
+	g := flooded(at, 11, 32*time.Second)
 	for range 100 {
 		at = at.Add(50 * time.Millisecond)
-		ownRefusals(o, flood, at, 1)
+		ownRefusals(g, flood, at, 1)
 	}
-	if n := ownRefusals(o, flood, at, 8); n != 7 {
+	if n := ownRefusals(g, flood, at, 8); n != 7 {
 		t.Errorf("%d of 8 refused after five seconds of twenty requests a second, want 7", n)
 	}
 }
 
 // The refusal is the colos' latest, with the least time that is left of those that they have set, at least a second.
-func TestOverflowRefusal(t *testing.T) {
+func TestRefusalOfAFlood(t *testing.T) {
 	start := time.Now()
-	o := flooded(start, 11, 7*time.Second)
-	o.refused(flood, openai.OutOfCapacity(reasons.QueueFull, 4*time.Second), start)
-	o.refused(flood, openai.OutOfCapacity(reasons.AccountQueueFull, 9*time.Second), start)
+	g := flooded(start, 11, 7*time.Second)
+	g.refused(flood, openai.OutOfCapacity(reasons.QueueFull, 4*time.Second), start)
+	g.refused(flood, openai.OutOfCapacity(reasons.AccountQueueFull, 9*time.Second), start)
 	now := time.Duration(0)
 	f := func(after time.Duration, jitter float64, want time.Duration) {
 		t.Helper()
 		for ; now < after; now += 20 * time.Millisecond {
-			ownRefusals(o, flood, start.Add(now), 1)
+			ownRefusals(g, flood, start.Add(now), 1)
 		}
-		e := o.refusal(flood, start.Add(after), jitter)
+		e := g.refusal(flood, start.Add(after), jitter)
 		if e == nil { // one request in eight goes to the colos
-			e = o.refusal(flood, start.Add(after), jitter)
+			e = g.refusal(flood, start.Add(after), jitter)
 		}
 		if e == nil {
 			t.Errorf("after %v: not refused", after)
@@ -108,82 +108,82 @@ func TestOverflowRefusal(t *testing.T) {
 }
 
 // One request goes to the colos when the time to come back has passed, and what they answer is the next time.
-func TestOverflowAsksWhenTheTimeHasPassed(t *testing.T) {
+func TestFloodAsksWhenTheTimeHasPassed(t *testing.T) {
 	start := time.Now()
-	o := flooded(start, 11, time.Second)
+	g := flooded(start, 11, time.Second)
 	later := start.Add(999 * time.Millisecond)
-	ownRefusals(o, flood, later, 88) // eleven times seven refused
+	ownRefusals(g, flood, later, 88) // eleven times seven refused
 	later = start.Add(time.Second)
-	if o.refusal(flood, later, 0) != nil {
+	if g.refusal(flood, later, 0) != nil {
 		t.Error("refused although the time has passed")
 	}
-	e := o.refusal(flood, later, 0)
+	e := g.refusal(flood, later, 0)
 	if e == nil || e.RetryAfter != time.Second {
 		t.Fatalf("the next request: %v, want to be refused for a second", e)
 	}
-	o.refused(flood, openai.OutOfCapacity(reasons.QueueFull, 6*time.Second), later)
-	if e = o.refusal(flood, later, 0); e == nil || e.RetryAfter != 6*time.Second {
+	g.refused(flood, openai.OutOfCapacity(reasons.QueueFull, 6*time.Second), later)
+	if e = g.refusal(flood, later, 0); e == nil || e.RetryAfter != 6*time.Second {
 		t.Errorf("after the answer of the colos: %+v, want to be refused for 6 s", e)
 	}
 }
 
 // The first request that is admitted ends the flood of its account, and of no other.
-func TestOverflowEndsWithAnAdmission(t *testing.T) {
+func TestFloodEndsWithAnAdmission(t *testing.T) {
 	at := time.Now()
-	o := flooded(at, 11, 9*time.Second)
+	g := flooded(at, 11, 9*time.Second)
 	other := flood
 	other.account = "b"
 	for range 11 {
-		o.refused(other, openai.OutOfCapacity(reasons.QueueFull, 9*time.Second), at)
+		g.refused(other, openai.OutOfCapacity(reasons.QueueFull, 9*time.Second), at)
 	}
-	o.admitted(flood)
-	if n := ownRefusals(o, flood, at, 80); n != 0 {
+	g.admitted(flood)
+	if n := ownRefusals(g, flood, at, 80); n != 0 {
 		t.Errorf("%d of 80 refused after an admission", n)
 	}
-	if n := ownRefusals(o, other, at, 80); n != 70 {
+	if n := ownRefusals(g, other, at, 80); n != 70 {
 		t.Errorf("%d of 80 of another account refused, want 70", n)
 	}
 }
 
 // A flood says nothing about another account, another model, another priority, or requests that may wait.
-func TestOverflowKeepsFloodsApart(t *testing.T) {
+func TestFloodsAreKeptApart(t *testing.T) {
 	at := time.Now()
-	o := flooded(at, 50, 9*time.Second)
+	g := flooded(at, 50, 9*time.Second)
 	for _, key := range []floodKey{
 		{account: "b", model: "m", priority: "standard"}, {account: "a", model: "n", priority: "standard"},
 		{account: "a", model: "m", priority: "interactive"}, {account: "a", model: "m", priority: "standard", never: true},
 	} {
-		if n := ownRefusals(o, key, at, 80); n != 0 {
+		if n := ownRefusals(g, key, at, 80); n != 0 {
 			t.Errorf("%+v: %d of 80 refused", key, n)
 		}
 	}
 }
 
 // At most ten thousand states are remembered. The oldest are forgotten first, and those that have ended before there are so many.
-func TestOverflowIsBounded(t *testing.T) {
+func TestFloodGuardIsBounded(t *testing.T) {
 	at := time.Now()
-	o := newOverflow()
+	g := newFloodGuard()
 	e := openai.OutOfCapacity(reasons.QueueFull, 9*time.Second)
 	key := func(i int) floodKey { return floodKey{account: fmt.Sprint(i), model: "m"} }
 	for i := range maxFloodStates + 5 {
 		for range 11 {
-			o.refused(key(i), e, at)
+			g.refused(key(i), e, at)
 		}
 	}
-	if n := len(o.states); n != maxFloodStates || o.byAge.Len() != n {
-		t.Errorf("%d states in the map and %d in the list, want %d", n, o.byAge.Len(), maxFloodStates)
+	if n := len(g.states); n != maxFloodStates || g.byAge.Len() != n {
+		t.Errorf("%d states in the map and %d in the list, want %d", n, g.byAge.Len(), maxFloodStates)
 	}
-	if first, last := ownRefusals(o, key(0), at, 8), ownRefusals(o, key(maxFloodStates+4), at, 8); first != 0 || last != 7 {
+	if first, last := ownRefusals(g, key(0), at, 8), ownRefusals(g, key(maxFloodStates+4), at, 8); first != 0 || last != 7 {
 		t.Errorf("%d of 8 refused of the oldest state, and %d of the newest; want 0 and 7", first, last)
 	}
 	for i := range maxFloodStates {
-		o.refused(key(-1-i), e, at.Add(time.Minute))
+		g.refused(key(-1-i), e, at.Add(time.Minute))
 	}
-	if _, ok := o.states[key(maxFloodStates)]; ok || len(o.states) > maxFloodStates {
-		t.Errorf("%d states, with one that ended a minute ago", len(o.states))
+	if _, ok := g.states[key(maxFloodStates)]; ok || len(g.states) > maxFloodStates {
+		t.Errorf("%d states, with one that ended a minute ago", len(g.states))
 	}
-	o.refused(key(-1-maxFloodStates), e, at.Add(2*time.Minute))
-	if n := len(o.states); n != maxFloodStates-1 {
+	g.refused(key(-1-maxFloodStates), e, at.Add(2*time.Minute))
+	if n := len(g.states); n != maxFloodStates-1 {
 		t.Errorf("%d states after one more when all others have ended, want %d", n, maxFloodStates-1)
 	}
 }
@@ -376,17 +376,17 @@ func BenchmarkFlood(b *testing.B) {
 	b.ReportMetric(float64(hops)/float64(refused), "hops/refused")
 }
 
-// BenchmarkOverflow is what a request pays for the question whether it is part of a flood: one that is not, and one that is.
-func BenchmarkOverflow(b *testing.B) {
+// BenchmarkFloodGuard is what a request pays for the question whether it is part of a flood: one that is not, and one that is.
+func BenchmarkFloodGuard(b *testing.B) {
 	now := time.Now()
-	o := flooded(now, 11, 32*time.Second)
+	g := flooded(now, 11, 32*time.Second)
 	quiet := flood
 	quiet.account = "b"
 	for name, key := range map[string]floodKey{"quiet": quiet, "flood": flood} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				o.refusal(key, now, 0.5)
+				g.refusal(key, now, 0.5)
 			}
 		})
 	}

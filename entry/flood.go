@@ -20,14 +20,14 @@ const (
 	forgetAfter    = 2 * floodWindow
 )
 
-// overflow refuses requests that colos would refuse: those of an account that floods a model while all colos are full. It is safe for
+// floodGuard refuses requests that colos would refuse: those of an account that floods a model while all colos are full. It is safe for
 // concurrent use and knows no clock.
 //
 // A flood begins when colos have refused more than ten requests of one [floodKey] within a second. The entry then refuses the next requests
 // itself, with the last refusal of the colos and the least time that is left of all times to come back that they have set. One request in
 // eight goes to the colos, and so does the first one after that time. The flood ends when a request was admitted or has waited in a queue, or
 // when ten requests or fewer were refused within a second.
-type overflow struct {
+type floodGuard struct {
 	mu     sync.Mutex                 // guards the fields below
 	states map[floodKey]*list.Element // of *floodState
 	byAge  *list.List                 // the one whose latest refusal is the oldest comes first
@@ -52,15 +52,15 @@ type floodState struct {
 	asking  bool          // due has passed and is replaced by the next refusal of the colos
 }
 
-func newOverflow() *overflow {
-	return &overflow{states: map[floodKey]*list.Element{}, byAge: list.New()}
+func newFloodGuard() *floodGuard {
+	return &floodGuard{states: map[floodKey]*list.Element{}, byAge: list.New()}
 }
 
 // refusal returns the refusal of a request that would be refused by the colos, or nil if the request goes to them. jitter is from 0 to 1.
-func (o *overflow) refusal(key floodKey, now time.Time, jitter float64) *openai.Error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	at, ok := o.states[key]
+func (g *floodGuard) refusal(key floodKey, now time.Time, jitter float64) *openai.Error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	at, ok := g.states[key]
 	if !ok {
 		return nil
 	}
@@ -76,7 +76,7 @@ func (o *overflow) refusal(key floodKey, now time.Time, jitter float64) *openai.
 		return nil
 	}
 	f.noteRefusal(now)
-	o.byAge.MoveToBack(at)
+	g.byAge.MoveToBack(at)
 	e := *f.refusal
 	// Times of colos are spread already. The least of many is not, and all clients would come back at the same moment.
 	e.RetryAfter = time.Duration(float64(max(f.due.Sub(now), minRetryAfter)) * (1 + retryJitter*jitter))
@@ -84,16 +84,16 @@ func (o *overflow) refusal(key floodKey, now time.Time, jitter float64) *openai.
 }
 
 // refused notes a request that all colos have refused.
-func (o *overflow) refused(key floodKey, e *openai.Error, now time.Time) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	at, ok := o.states[key]
+func (g *floodGuard) refused(key floodKey, e *openai.Error, now time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	at, ok := g.states[key]
 	if !ok {
-		o.forgetLocked(now)
-		at = o.byAge.PushBack(&floodState{key: key})
-		o.states[key] = at
+		g.forgetLocked(now)
+		at = g.byAge.PushBack(&floodState{key: key})
+		g.states[key] = at
 	}
-	o.byAge.MoveToBack(at)
+	g.byAge.MoveToBack(at)
 	f := at.Value.(*floodState)
 	if due := now.Add(max(e.RetryAfter, minRetryAfter)); f.asking || !now.Before(f.due) || due.Before(f.due) {
 		f.due, f.asking = due, false
@@ -103,28 +103,28 @@ func (o *overflow) refused(key floodKey, e *openai.Error, now time.Time) {
 }
 
 // admitted notes that a request was admitted, or has waited in a queue.
-func (o *overflow) admitted(key floodKey) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if at, ok := o.states[key]; ok {
-		o.removeLocked(at)
+func (g *floodGuard) admitted(key floodKey) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if at, ok := g.states[key]; ok {
+		g.removeLocked(at)
 	}
 }
 
 // forgetLocked makes room for one more state. It removes those that have ended, a few at a time, and the oldest if there are too many.
-func (o *overflow) forgetLocked(now time.Time) {
+func (g *floodGuard) forgetLocked(now time.Time) {
 	for range 2 {
-		at := o.byAge.Front()
-		if at == nil || len(o.states) < maxFloodStates && now.Sub(at.Value.(*floodState).latest()) < forgetAfter {
+		at := g.byAge.Front()
+		if at == nil || len(g.states) < maxFloodStates && now.Sub(at.Value.(*floodState).latest()) < forgetAfter {
 			return
 		}
-		o.removeLocked(at)
+		g.removeLocked(at)
 	}
 }
 
-func (o *overflow) removeLocked(at *list.Element) {
-	o.byAge.Remove(at)
-	delete(o.states, at.Value.(*floodState).key)
+func (g *floodGuard) removeLocked(at *list.Element) {
+	g.byAge.Remove(at)
+	delete(g.states, at.Value.(*floodState).key)
 }
 
 // isFlood reports whether more than floodRefusals requests were refused within the last floodWindow.
@@ -143,14 +143,14 @@ func (f *floodState) latest() time.Time {
 	return f.recent[(f.oldest+floodRefusals)%len(f.recent)]
 }
 
-// refuseOverflow returns the refusal of a request that the colos would refuse, or nil. Requests of operators for one colo are left out: they
+// refuseFlood returns the refusal of a request that the colos would refuse, or nil. Requests of operators for one colo are left out: they
 // ask about that colo, and what it answers says nothing about the others.
-func (c *call) refuseOverflow(forced string, mode queueMode, jitter float64) *openai.Error {
+func (c *call) refuseFlood(forced string, mode queueMode, jitter float64) *openai.Error {
 	if forced != "" {
 		return nil
 	}
 	c.flood = floodKey{account: c.caller.Account.Name, model: c.model.Name, priority: c.priority, never: mode == queueNever}
-	e := c.entry.overflow.refusal(c.flood, c.arrived, jitter)
+	e := c.entry.floods.refusal(c.flood, c.arrived, jitter)
 	if e != nil {
 		c.refusedByEntry = true
 		c.entry.metrics.RefusedByEntry(c.model.Name)
@@ -158,14 +158,14 @@ func (c *call) refuseOverflow(forced string, mode queueMode, jitter float64) *op
 	return e
 }
 
-// noteOverflow notes how the colos have answered a request. A request whose client has gone says nothing.
-func (c *call) noteOverflow(answer *peer.Answer) {
+// noteFlood notes how the colos have answered a request. A request whose client has gone says nothing.
+func (c *call) noteFlood(answer *peer.Answer) {
 	switch {
 	case c.flood == floodKey{}:
 	case answer != nil, c.hadPlace, c.attempts.reachedEngine():
-		c.entry.overflow.admitted(c.flood)
+		c.entry.floods.admitted(c.flood)
 	case c.Context.Err() == nil && c.attempts.allFull():
-		c.entry.overflow.refused(c.flood, c.attempts.clientError(), time.Now())
+		c.entry.floods.refused(c.flood, c.attempts.clientError(), time.Now())
 	}
 }
 
