@@ -65,7 +65,7 @@ func parse(t *testing.T, where string, args []string) commandLine {
 		}
 		name, value, given := strings.Cut(strings.TrimLeft(args[0], "-"), "=")
 		args = args[1:]
-		if _, ok := known[name]; !ok && name != "help" {
+		if _, ok := known[name]; !ok && name != "help" && name != "h" {
 			t.Errorf("%s: %s has no flag -%s; it has %v", where, strings.Join(c.command, " "), name, slices.Sorted(maps.Keys(known)))
 		}
 		if !given && len(args) > 0 && !strings.HasPrefix(args[0], "-") {
@@ -111,7 +111,7 @@ func outlives(t *testing.T, where, stop, drain string) {
 // The commands in comments exist, with their flags.
 func TestCommandsInComments(t *testing.T) {
 	found := 0
-	command := regexp.MustCompile("\\bcolonnade (config|keys|events|health|engine|up)\\b[^`\n]*")
+	command := regexp.MustCompile("\\bcolonnade (config|keys|events|health|engine|serve|up)\\b[^`\n]*")
 	for _, pattern := range []string{"Dockerfile", "*.yaml", "*/*.yaml", "systemd/*"} {
 		files, _ := filepath.Glob(pattern)
 		for _, name := range files {

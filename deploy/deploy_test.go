@@ -20,7 +20,7 @@ import (
 
 // samples returns the files of documents.
 func samples() []string {
-	return []string{"fleet.yaml", "two-regions.yaml", "by-distance.yaml", "external.yaml", "compose/fleet.yaml"}
+	return []string{"fleet.yaml", "two-regions.yaml", "by-distance.yaml", "external.yaml", "serve.yaml", "compose/fleet.yaml"}
 }
 
 func text(t *testing.T, name string) string {

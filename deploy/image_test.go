@@ -35,6 +35,7 @@ func dockerfile(t *testing.T) []instruction {
 func TestDockerfile(t *testing.T) {
 	version := regexp.MustCompile(`(?m)^go (\d+\.\d+)\.\d+$`).FindStringSubmatch(text(t, "../go.mod"))[1]
 	final, user, ports := false, "", ""
+	var starts commandLine
 	for _, in := range dockerfile(t) {
 		words := strings.Fields(in.args)
 		switch {
@@ -64,21 +65,34 @@ func TestDockerfile(t *testing.T) {
 		case in.name == "EXPOSE":
 			ports = in.args
 		case in.name == "CMD":
-			var args []string
-			if err := json.Unmarshal([]byte(in.args), &args); err != nil {
-				t.Fatalf("CMD %s: %v", in.args, err)
+			starts = parse(t, "CMD", list(t, in.args))
+		case in.name == "ENV":
+			variable, _, _ := strings.Cut(in.args, "=")
+			for _, command := range [][]string{{"colonnade", "serve"}, {"entry"}, {"colo"}} {
+				checkEnvironment(t, "ENV", variable, flagsOf(t, command...))
 			}
-			parse(t, "CMD", args)
 		}
+	}
+	if got := strings.Join(starts.command, " "); got != "colonnade serve" || starts.values["listen"] != ":8080" {
+		t.Errorf("the image runs %q by default, and listens at %q, which is not reached from outside", got, starts.values["listen"])
 	}
 	if !regexp.MustCompile(`^[1-9]\d*:[1-9]\d*$`).MatchString(user) {
 		t.Errorf("USER %s: want numbers, and not root's", user)
 	}
-	for _, binary := range []string{"entry", "colo"} {
-		if port := strings.TrimPrefix(flagsOf(t, binary)["listen"], ":"); !slices.Contains(strings.Fields(ports), port) {
-			t.Errorf("EXPOSE %s: without the %s's port %s", ports, binary, port)
+	for _, command := range [][]string{{"colonnade", "serve"}, {"entry"}, {"colo"}} {
+		if port := strings.TrimPrefix(flagsOf(t, command...)["listen"], ":"); !slices.Contains(strings.Fields(ports), port) {
+			t.Errorf("EXPOSE %s: without the port %s of %s", ports, port, strings.Join(command, " "))
 		}
 	}
+}
+
+// list returns the words of an instruction in JSON form.
+func list(t *testing.T, args string) (words []string) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(args), &words); err != nil {
+		t.Fatalf("%s: %v", args, err)
+	}
+	return words
 }
 
 // The build context lacks exactly the files that git ignores: otherwise the recorded version ends with "+dirty".
@@ -117,9 +131,12 @@ func TestImage(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("docker build: %v\n%s", err, out)
 	}
-	for _, args := range [][]string{nil, {"entry", "-h"}, {"colo", "-h"}, {"colonnade", "engine", "-h"}} {
+	for _, args := range [][]string{{"entry", "-h"}, {"colo", "-h"}, {"colonnade", "serve", "-h"}, {"colonnade", "engine", "-h"}} {
 		if out, err := exec.Command("docker", append([]string{"run", "--rm", tag}, args...)...).CombinedOutput(); err != nil {
 			t.Errorf("docker run %v: %v\n%s", args, err, out)
 		}
+	}
+	if out, err := exec.Command("docker", "run", "--rm", tag).CombinedOutput(); err == nil || !strings.Contains(string(out), "COLONNADE_ENGINE") {
+		t.Errorf("docker run without an engine ends with %v and does not say what to set:\n%s", err, out)
 	}
 }

@@ -1,10 +1,12 @@
 package deploy_test
 
 import (
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -40,12 +42,12 @@ func (u unit) one(t *testing.T, key string) string {
 
 // Units start a binary with flags that exist, drain it by SIGTERM, and keep its data in the state directory.
 func TestUnits(t *testing.T) {
-	f := func(name, binary, environment, state string) {
+	f := func(name, command, environment, state string) {
 		t.Helper()
 		u := readUnit(t, name)
 		line := parse(t, name, strings.Fields(u.one(t, "ExecStart")))
-		if line.command[0] != binary {
-			t.Errorf("%s starts %s", name, line.command[0])
+		if got := strings.Join(line.command, " "); got != command {
+			t.Errorf("%s starts %s", name, got)
 		}
 		if u.one(t, "KillSignal") != "SIGTERM" {
 			t.Errorf("%s: only SIGTERM drains", name)
@@ -57,7 +59,7 @@ func TestUnits(t *testing.T) {
 		if user := u.one(t, "User"); !strings.Contains(text(t, "systemd/colonnade.sysusers"), "\nu "+user+" ") {
 			t.Errorf("%s: colonnade.sysusers does not create the user %s", name, user)
 		}
-		known := flagsOf(t, binary)
+		known := flagsOf(t, line.command...)
 		for _, m := range regexp.MustCompile(`(?m)^#?([A-Z_]+)=`).FindAllStringSubmatch(text(t, filepath.Join("systemd", environment)), -1) {
 			checkEnvironment(t, environment, m[1], known)
 			flag := strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(m[1], "COLONNADE_")), "_", "-")
@@ -72,25 +74,51 @@ func TestUnits(t *testing.T) {
 	}
 	f("colonnade-entry.service", "entry", "entry.env", "colonnade/entry")
 	f("colonnade-colo@.service", "colo", "colo.env", "colonnade/colo-%i")
+	f("colonnade.service", "colonnade serve", "serve.env", "colonnade/serve")
 }
 
-// The units of an entry and of a colo server have the same settings, but for their names: the same sandbox above all.
+// units are the names of the unit files.
+var units = []string{"colonnade-entry.service", "colonnade-colo@.service", "colonnade.service"}
+
+// All units have the same settings, but for their own: the same sandbox above all.
 func TestUnitsHaveTheSameSandbox(t *testing.T) {
-	entry, colo := readUnit(t, "colonnade-entry.service"), readUnit(t, "colonnade-colo@.service")
-	own := "Description EnvironmentFile ExecStart StateDirectory"
-	for key := range entry {
-		if a, b := strings.Join(entry[key], "; "), strings.Join(colo[key], "; "); a != b && !strings.Contains(own, key) {
-			t.Errorf("%s is %q for the entry, %q for a colo server", key, a, b)
+	own := []string{"Description", "EnvironmentFile", "ExecStart", "StateDirectory", "ExecReload"}
+	entry := readUnit(t, units[0])
+	for _, name := range units[1:] {
+		other := readUnit(t, name)
+		for key := range maps.Keys(merged(entry, other)) {
+			if a, b := strings.Join(entry[key], "; "), strings.Join(other[key], "; "); a != b && !slices.Contains(own, key) {
+				t.Errorf("%s is %q in %s, %q in %s", key, a, units[0], b, name)
+			}
 		}
 	}
-	if len(entry) != len(colo) {
-		t.Errorf("%d settings for the entry, %d for a colo server", len(entry), len(colo))
+}
+
+func merged(a, b unit) unit {
+	both := maps.Clone(a)
+	maps.Copy(both, b)
+	return both
+}
+
+// The unit of serve reads documents from the directory that its installation makes, and passes on the signal that reads them at once.
+func TestServeUnit(t *testing.T) {
+	u, environment := readUnit(t, "colonnade.service"), text(t, "systemd/serve.env")
+	config := regexp.MustCompile(`(?m)^COLONNADE_CONFIG=(\S+)$`).FindStringSubmatch(environment)
+	if config == nil || !strings.Contains(text(t, "systemd/colonnade.service"), "-o colonnade -g colonnade "+config[1]+"\n") {
+		t.Errorf("serve.env names the documents %q, which the comment of colonnade.service does not install", config)
+	}
+	if got := u.one(t, "ExecReload"); got != "/bin/kill -HUP $MAINPID" {
+		t.Errorf("a reload runs %s", got)
+	}
+	// Without LoadCredential=, systemd makes no directory, and serve does not start without one that it names.
+	if len(u["Environment"]) > 0 || !strings.Contains(text(t, "systemd/colonnade.service"), "\n#     Environment=COLONNADE_CREDENTIALS_DIR=%d\n") {
+		t.Errorf("the directory of credentials, %%d, is not in the comment alone; set is %q", u["Environment"])
 	}
 }
 
 // The files to install exist, and colo.env has the variables that endpoints use as credentials.
 func TestUnitsReferToFilesThatExist(t *testing.T) {
-	for _, name := range []string{"colonnade-entry.service", "colonnade-colo@.service"} {
+	for _, name := range units {
 		for _, path := range regexp.MustCompile(`deploy/systemd/[\w.@*-]+`).FindAllString(text(t, "systemd/"+name), -1) {
 			if found, _ := filepath.Glob(filepath.Join("..", path)); len(found) == 0 {
 				t.Errorf("%s: there is no %s", name, path)
@@ -113,7 +141,7 @@ func TestUnitsVerify(t *testing.T) {
 		t.Skip("systemd-analyze is not in the PATH")
 	}
 	dir := t.TempDir()
-	for _, name := range []string{"colonnade-entry.service", "colonnade-colo@.service"} {
+	for _, name := range units {
 		moved := strings.ReplaceAll(text(t, "systemd/"+name), "/usr/local/bin", filepath.Dir(testkit.Binary(t, "entry")))
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(moved), 0o600); err != nil {
 			t.Fatal(err)
@@ -128,5 +156,5 @@ func TestUnitsVerify(t *testing.T) {
 			t.Errorf("systemd-analyze %v: %v\n%s", args, err, out)
 		}
 	}
-	verify("verify", "./colonnade-entry.service", "./colonnade-colo@ams.service")
+	verify("verify", "./colonnade-entry.service", "./colonnade-colo@ams.service", "./colonnade.service")
 }

@@ -68,7 +68,7 @@ func (c *ServeConfig) colo(docs []files.Located) (string, error) {
 // check completes the settings and refuses those that no process can run with.
 func (c *ServeConfig) check() (err error) {
 	if c.Documents == "" && len(c.Engines) == 0 {
-		return errors.New("there is nothing to serve: name an engine with -engine http://HOST:PORT, or documents with -config PATH")
+		return errors.New("there is nothing to serve: name an engine with -engine http://HOST:PORT (COLONNADE_ENGINE), or documents with -config PATH (COLONNADE_CONFIG)")
 	}
 	if _, err := c.acmeConfig(); err != nil {
 		return err

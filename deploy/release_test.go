@@ -1,0 +1,144 @@
+package deploy_test
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	yaml "go.yaml.in/yaml/v2"
+
+	"colonnade/internal/testkit"
+)
+
+// releaseConfig is the part of .goreleaser.yaml that these tests check.
+type releaseConfig struct {
+	Builds []struct {
+		ID, Main, Binary                  string
+		Env, Flags, Ldflags, Goos, Goarch []string
+		Timestamp                         string `yaml:"mod_timestamp"`
+	}
+	Archives []struct {
+		Programs fileInfo `yaml:"builds_info"`
+		Files    []struct {
+			Src  string
+			Info fileInfo
+		}
+	}
+}
+
+type fileInfo struct{ Owner, Group, Mtime string }
+
+func readReleaseConfig(t *testing.T) (c releaseConfig) {
+	t.Helper()
+	if err := yaml.Unmarshal([]byte(text(t, "../.goreleaser.yaml")), &c); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// A release has the programs of the image, for Linux and macOS on both architectures, built the same way, without what differs between
+// two builds of one commit.
+func TestReleaseConfig(t *testing.T) {
+	c := readReleaseConfig(t)
+	var programs []string
+	for _, b := range c.Builds {
+		programs = append(programs, b.Binary)
+		if b.Main != "./cmd/"+b.Binary || b.ID != b.Binary {
+			t.Errorf("%s is the program %s of %s", b.ID, b.Binary, b.Main)
+		}
+		if !slices.Equal(b.Goos, []string{"linux", "darwin"}) || !slices.Equal(b.Goarch, []string{"amd64", "arm64"}) {
+			t.Errorf("%s is for %v on %v", b.ID, b.Goos, b.Goarch)
+		}
+		flags := strings.Join(append(slices.Clone(b.Env), append(b.Flags, b.Ldflags...)...), " ")
+		if flags != "CGO_ENABLED=0 -trimpath -s -w" || b.Timestamp != "{{ .CommitTimestamp }}" {
+			t.Errorf("%s is built with %s, and has the time %s", b.ID, flags, b.Timestamp)
+		}
+	}
+	slices.Sort(programs)
+	var installed []string
+	for _, m := range regexp.MustCompile(`\./cmd/(\w+)`).FindAllStringSubmatch(text(t, "Dockerfile"), -1) {
+		installed = append(installed, m[1])
+	}
+	slices.Sort(installed)
+	if !slices.Equal(programs, installed) {
+		t.Errorf("archives have %q, the image has %q", programs, installed)
+	}
+	fixed := fileInfo{"root", "root", "{{ .CommitDate }}"}
+	for _, a := range c.Archives {
+		if a.Programs != fixed {
+			t.Errorf("programs in archives belong to %+v", a.Programs)
+		}
+		for _, f := range a.Files {
+			if found, _ := filepath.Glob(filepath.Join("..", f.Src)); len(found) == 0 || f.Info != fixed {
+				t.Errorf("archives have %s (%d files), which belong to %+v", f.Src, len(found), f.Info)
+			}
+		}
+	}
+}
+
+// buildProgram builds a program of the module in dir, and returns its hash.
+func buildProgram(t *testing.T, dir, system, architecture, main string) string {
+	t.Helper()
+	out := filepath.Join(t.TempDir(), "program")
+	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", out, main)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "CGO_ENABLED=0", "GOOS="+system, "GOARCH="+architecture, "GOFLAGS=")
+	if text, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%s for %s/%s: %v\n%s", main, system, architecture, err, text)
+		return ""
+	}
+	program, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("%x", sha256.Sum256(program))
+}
+
+// All programs of a release build for all of its systems, and a program is the same bytes whichever directory it is built in.
+func TestReleaseBuilds(t *testing.T) {
+	if !testkit.Soak() {
+		t.Skip("building twelve programs takes minutes: set COLONNADE_SOAK")
+	}
+	hashes := map[string]string{}
+	for _, b := range readReleaseConfig(t).Builds {
+		for _, system := range b.Goos {
+			for _, architecture := range b.Goarch {
+				hashes[strings.Join([]string{system, architecture, b.Main}, " ")] = buildProgram(t, "..", system, architecture, b.Main)
+			}
+		}
+	}
+	elsewhere := copyOfSources(t)
+	for _, name := range slices.Sorted(maps.Keys(hashes)) {
+		part := strings.Fields(name)
+		if part[1] == "arm64" && buildProgram(t, elsewhere, part[0], part[1], part[2]) != hashes[name] {
+			t.Errorf("%s has other bytes when it is built in another directory", name)
+		}
+	}
+}
+
+// copyOfSources copies the files of the module to another directory.
+func copyOfSources(t *testing.T) string {
+	t.Helper()
+	names, err := exec.Command("git", "-C", "..", "ls-files", "--", "*.go", "go.mod", "go.sum", "*.tmpl", "*.json", "*.html", "*.css", "*.js").Output()
+	if err != nil {
+		t.Skipf("the sources are not in a git repository: %v", err)
+	}
+	dir := t.TempDir()
+	for name := range strings.Lines(string(names)) {
+		name = strings.TrimSpace(name)
+		to := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(to, []byte(text(t, filepath.Join("..", name))), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
