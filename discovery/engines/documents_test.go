@@ -96,7 +96,7 @@ state: active
 ---
 key: pools/meta-llama/Llama-3.1-8B-Instruct
 # One engine.
-balance: {policy: least_loaded}
+queue: {limit: 256, per_account: 64, max_wait: 10s}
 ---
 key: endpoints/local/gpu1-8000
 # Found: vLLM 0.11.0.
@@ -125,7 +125,7 @@ pool: meta-llama/Llama-3.1-8B-Instruct
 ---
 key: pools/Meta-Llama-3.1-8B-Instruct-Q4_K_M
 # 2 engines that serve the same models.
-balance: {policy: least_loaded}
+queue: {limit: 256, per_account: 64, max_wait: 10s}
 ---
 key: endpoints/local/gpu2-8000
 # Found: llama.cpp b6765-466c1911.
@@ -152,7 +152,7 @@ type: chat
 ---
 key: pools/bge-reranker-large
 # One engine.
-balance: {policy: least_loaded}
+queue: {limit: 256, per_account: 64, max_wait: 10s}
 ---
 key: endpoints/local/gpu3-8000
 # Found: TEI 1.9.0.
@@ -169,7 +169,7 @@ type: rerank
 ---
 key: pools/ollama-gpu4-8000
 # One engine.
-balance: {policy: least_loaded}
+queue: {limit: 256, per_account: 64, max_wait: 10s}
 ---
 key: endpoints/local/gpu4-8000
 # Found: Ollama 0.12.6.

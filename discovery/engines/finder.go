@@ -23,8 +23,8 @@ type Config struct {
 	Interval time.Duration // between two questions to an engine that answered; 0 = 30 s
 	Retry    time.Duration // until an engine is asked again that did not answer; doubles up to 10 s; 0 = 250 ms
 
+	Report func(line string)    // gets lines for the operator: what is waited for, what was found; nil = Logger gets them
 	Logger *slog.Logger         // nil = none
-	Report func(line string)    // gets lines for the operator: what is waited for, what was found; nil = none
 	Found  func([]document.Raw) // gets all documents whenever they change; nil = none
 }
 
@@ -68,7 +68,8 @@ func New(c Config) *Finder {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	if c.Report == nil {
-		c.Report = func(string) {}
+		logger := c.Logger
+		c.Report = func(line string) { logger.Info("engines", "state", line) }
 	}
 	if c.Found == nil {
 		c.Found = func([]document.Raw) {}
@@ -79,31 +80,32 @@ func New(c Config) *Finder {
 // Complete returns a channel that is closed once every engine has answered, after Found got the documents.
 func (f *Finder) Complete() <-chan struct{} { return f.complete }
 
-// Run asks until ctx ends, which is no error. It returns an error at once for a URL that no engine may have, and for the first answer
-// of a URL if that is no engine or does not go together with another engine.
+// Run asks until ctx ends, which is no error. It returns an error at once for a URL that no engine may have. A URL that is no engine, or
+// one that does not go together with another, is an error of Run if the first question to it shows that, or if no engine was found yet.
 func (f *Finder) Run(ctx context.Context) error {
 	if err := f.setTargets(); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	var asking sync.WaitGroup
+	fatal := make(chan error, len(f.targets))
 	for _, t := range f.targets {
 		asking.Go(func() {
 			if err := f.follow(ctx, t); err != nil {
-				cancel(fatalError{err})
+				fatal <- err
+				cancel()
 			}
 		})
 	}
 	asking.Wait()
-	if fatal := (fatalError{}); errors.As(context.Cause(ctx), &fatal) {
-		return fatal.error
+	select {
+	case err := <-fatal:
+		return err
+	default:
+		return nil
 	}
-	return nil
 }
-
-// fatalError ends a Finder.
-type fatalError struct{ error }
 
 func (f *Finder) setTargets() error {
 	f.mu.Lock()
@@ -123,7 +125,7 @@ func (f *Finder) setTargets() error {
 	return errors.Join(bad...)
 }
 
-// follow asks one engine again and again. It returns an error only for the first answer.
+// follow asks one engine again and again. It returns the error that ends Run.
 func (f *Finder) follow(ctx context.Context, t *target) error {
 	pause := f.c.Retry
 	for first := true; ; first = false {
@@ -132,11 +134,11 @@ func (f *Finder) follow(ctx context.Context, t *target) error {
 			return nil
 		}
 		unusable := (*NotEngineError)(nil)
-		if errors.As(err, &unusable) && first {
+		if errors.As(err, &unusable) && (first || f.foundNone()) {
 			return err
 		}
 		if err == nil {
-			if err = f.answered(t, e); err != nil && first {
+			if err := f.answered(t, e, first); err != nil {
 				return err
 			}
 			pause = f.c.Retry
@@ -160,38 +162,36 @@ func jittered(d time.Duration) time.Duration {
 func (f *Finder) failed(t *target, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if line := t.wait.failed(time.Now(), t.answer != nil, err); line != "" {
-		f.c.Logger.Warn("engine does not answer", "url", t.url, "error", err)
+	if line := t.wait.failed(time.Now(), t, err); line != "" {
 		f.c.Report(line)
 	}
 }
 
-// answered takes the answer of an engine and publishes the documents if they change. The error says that the engine does not go
-// together with others.
-func (f *Finder) answered(t *target, e *Engine) error {
+// answered takes the answer of an engine and publishes the documents if they change. The error says that the first answer does not go
+// together with others; later it is reported instead.
+func (f *Finder) answered(t *target, e *Engine, first bool) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if line := t.wait.answered(t.url, t.answer != nil); line != "" {
 		f.c.Report(line)
 	}
 	if !reflect.DeepEqual(t.answer, e) {
-		f.c.Logger.Info("engine found", "url", e.URL, "engine", e.Kind, "version", printable(e.Version), "models", len(e.Models), "slots", e.Slots)
 		for _, line := range foundLines(e) {
 			f.c.Report(line)
 		}
 	}
 	t.answer = e
 	docs, err := f.combine()
+	if err != nil && first && t.used != t.answer {
+		return err
+	}
 	f.reportRefused(err)
 	if !slices.EqualFunc(docs, f.published, sameDocument) {
 		f.published = docs
 		f.c.Found(docs)
 	}
 	f.closeComplete()
-	if t.used == t.answer {
-		return nil
-	}
-	return err
+	return nil
 }
 
 // reportRefused reports engines that do not go together, once for as long as they do not.
@@ -201,10 +201,16 @@ func (f *Finder) reportRefused(err error) {
 		text = err.Error()
 	}
 	if text != "" && text != f.refused {
-		f.c.Logger.Warn("engines do not go together", "error", err)
 		f.c.Report(text)
 	}
 	f.refused = text
+}
+
+// foundNone reports whether no engine has answered.
+func (f *Finder) foundNone() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return !slices.ContainsFunc(f.targets, func(t *target) bool { return t.answer != nil })
 }
 
 func (f *Finder) closeComplete() {

@@ -124,13 +124,13 @@ func TestFinderWaitsForEngines(t *testing.T) {
 		finder, stop := fake.start("http://a:1", "b:1", "http://b:1/v1")
 		synctest.Wait()
 		lines, publications, docs := fake.take()
-		contains(t, lines, "waiting: http://b:1: connection refused", "found http://a:1: vLLM 1, model m (chat), concurrency auto", "An assumption.", "given twice")
+		contains(t, lines, "waiting for http://b:1: connection refused", "found http://a:1: vLLM 1, model m (chat), concurrency auto", "An assumption.", "given twice")
 		contains(t, docs, "models/m", "endpoints/local/a-1")
 		if publications != 1 || isComplete(finder) {
 			t.Errorf("%d publications, complete %v", publications, isComplete(finder))
 		}
 		time.Sleep(2 * time.Minute)
-		if lines, _, _ = fake.take(); strings.Count(lines, "still waiting after") < 2 || strings.Count(lines, "\n") > 4 {
+		if lines, _, _ = fake.take(); strings.Count(lines, "waiting for http://b:1, for ") < 2 || strings.Count(lines, "\n") > 4 {
 			t.Errorf("reminders of two minutes: %q", lines)
 		}
 		fake.set("http://b:1", &Engine{Kind: "vllm", Models: []Model{chat("n")}})
@@ -180,7 +180,7 @@ func TestFinderFollowsARestart(t *testing.T) {
 		fake.set("http://a:1", errors.New("http://a:1: connection refused"))
 		time.Sleep(time.Minute)
 		lines, publications, _ := fake.take()
-		contains(t, lines, "its documents stay in force: http://a:1: connection refused")
+		contains(t, lines, "documents of http://a:1 stay in force, but it does not answer as an engine: connection refused")
 		if publications != 0 {
 			t.Errorf("%d publications while the engine is away", publications)
 		}
@@ -195,7 +195,7 @@ func TestFinderFollowsARestart(t *testing.T) {
 		fake.set("http://a:1", errors.New("http://a:1: connection refused"))
 		time.Sleep(time.Minute)
 		lines, _, _ = fake.take()
-		contains(t, lines, "no answer; its documents stay in force: http://a:1: connection refused")
+		contains(t, lines, "documents of http://a:1 stay in force, but it does not answer as an engine: connection refused")
 		fake.set("http://a:1", &Engine{Kind: "llamacpp", Models: []Model{chat("n")}, Slots: 8})
 		time.Sleep(time.Minute)
 		_, _, docs = fake.take()
@@ -238,6 +238,22 @@ func TestFinderEndsOnAFirstAnswerThatCannotBeUsed(t *testing.T) {
 		}
 		if fake.questions("http://a:1") != 0 {
 			t.Error("asked, although a URL is wrong")
+		}
+	})
+}
+
+// As long as no engine was found, a URL that is no engine ends the Finder also if it did not answer at first.
+func TestFinderEndsIfNothingWasFound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var fake fakeEngines
+		fake.set("http://a:1", errors.New("http://a:1: connection refused"))
+		fake.set("http://b:1", errors.New("http://b:1: connection refused"))
+		_, stop := fake.start("http://a:1", "http://b:1")
+		time.Sleep(time.Minute)
+		fake.set("http://b:1", &NotEngineError{URL: "http://b:1", Answer: "a teapot"})
+		time.Sleep(time.Minute)
+		if err := stop(); err == nil || !strings.Contains(err.Error(), "a teapot") {
+			t.Errorf("got %v", err)
 		}
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -60,7 +61,7 @@ func (q inquiry) get(ctx context.Context, path string) (page, error) {
 			Advice: "it wants an API key: describe it in a document endpoints/<colo>/<endpoint> with a credential (flag -config), " +
 				"or start it without a key"}
 	case p.status == http.StatusTooManyRequests || p.status >= 500 && p.status != http.StatusNotImplemented:
-		return p, fmt.Errorf("%s is not ready: %s", q.url, p)
+		return p, q.notUp(errors.New(p.String()))
 	case p.status >= 300 && p.status < 400:
 		return p, q.notEngine(p)
 	}
@@ -162,12 +163,14 @@ func (q inquiry) failure(err error) error {
 		return &NotEngineError{URL: q.url, Answer: "it does not speak HTTP: " + printable(text[strings.Index(text, "malformed HTTP"):]),
 			Advice: giveEngine + "; an engine with TLS has a URL with https://"}
 	}
-	return fmt.Errorf("%s: %w", q.url, shorter(err))
+	return q.notUp(shorter(err))
 }
+
+func (q inquiry) notUp(reason error) error { return fmt.Errorf("%s: %w", q.url, reason) }
 
 // shorter returns an error as operators read it. It has no port of this side, so that it is the same each time.
 func shorter(err error) error {
-	name, timeout, op := (*net.DNSError)(nil), net.Error(nil), (*net.OpError)(nil)
+	name, timeout, number := (*net.DNSError)(nil), net.Error(nil), syscall.Errno(0)
 	switch {
 	case errors.As(err, &name):
 		return fmt.Errorf("cannot resolve %s: %w", name.Name, errors.New(name.Err))
@@ -175,10 +178,11 @@ func shorter(err error) error {
 		return err
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return fmt.Errorf("no answer within %v", pageTime)
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE),
+		strings.Contains(err.Error(), "server closed idle connection"):
 		return errors.New("it closes the connection without an answer")
-	case errors.As(err, &op):
-		return fmt.Errorf("%s: %w", op.Op, op.Err)
+	case errors.As(err, &number):
+		return number
 	}
 	return err
 }

@@ -16,27 +16,25 @@ type waiting struct {
 	last     string // the error that was reported
 }
 
-// failed returns the line about a question without an answer, or "" while the last line is true and not old. known says that the
-// engine has answered before.
-func (w *waiting) failed(now time.Time, known bool, err error) string {
+// failed returns the line about a question to t without an answer that can be used, or "" while the last line is true and not old.
+func (w *waiting) failed(now time.Time, t *target, err error) string {
 	if w.since.IsZero() {
 		w.since = now
 	}
-	text := err.Error()
+	text := strings.TrimPrefix(err.Error(), t.url+": ")
 	if text == w.last && now.Sub(w.reported) < remindAfter {
 		return ""
 	}
-	again := text == w.last
+	again := text == w.last // which is shown again, since it is old
 	w.last, w.reported = text, now
-	switch {
-	case known && again:
-		return fmt.Sprintf("no answer for %v; its documents stay in force: %s", now.Sub(w.since).Round(time.Second), text)
-	case known:
-		return "no answer; its documents stay in force: " + text
-	case again:
-		return fmt.Sprintf("still waiting after %v: %s", now.Sub(w.since).Round(time.Second), text)
+	line := "waiting for " + t.url
+	if t.answer != nil {
+		line = "documents of " + t.url + " stay in force, but it does not answer as an engine"
 	}
-	return "waiting: " + text
+	if again {
+		line += fmt.Sprintf(", for %v now", now.Sub(w.since).Round(time.Second))
+	}
+	return line + ": " + text
 }
 
 // answered returns the line about an engine that answers again, or "".

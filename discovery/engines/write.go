@@ -41,7 +41,7 @@ func writePool(p pool) document.Raw {
 	} else {
 		t.comment("One engine.")
 	}
-	t.field("balance", "{policy: least_loaded}")
+	t.field("queue", "{limit: 256, per_account: 64, max_wait: 10s}")
 	return t.raw(fleet.KindPool.Key(p.name))
 }
 
