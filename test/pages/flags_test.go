@@ -1,9 +1,11 @@
 package pages
 
 import (
+	"os"
 	"os/exec"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -45,10 +47,11 @@ func (o option) split() (meaning, fallback string) {
 		return required, "required"
 	}
 	m := byDefault.FindStringSubmatch(meaning)
+	host, _ := os.Hostname()
 	switch {
 	case m == nil:
 		return meaning, "none"
-	case strings.HasPrefix(o.names, "node "):
+	case m[1] == host || m[1] == strconv.Quote(host):
 		fallback = "name of the machine"
 	case strings.Contains(m[1], " "):
 		fallback = m[1]
@@ -65,6 +68,20 @@ func (o option) find(all []option) (option, bool) {
 		return option{}, false
 	}
 	return all[i], true
+}
+
+// The table of flags of serve is that of its help.
+func TestFlagsOnServePage(t *testing.T) {
+	options := optionsOf(help(t, "colonnade", "serve"))
+	if len(options) < 12 {
+		t.Fatalf("found %d flags of serve: this test must follow the form of help", len(options))
+	}
+	var rows [][]string
+	for _, o := range options {
+		meaning, fallback := o.split()
+		rows = append(rows, []string{"`-" + o.names + "`", fallback, meaning})
+	}
+	docpage.Check(t, "docs/serve.md", map[string]string{"flags of serve": docpage.Table([]string{"flag", "default", "meaning"}, rows)})
 }
 
 // The tables of flags are those of the programs' own help.

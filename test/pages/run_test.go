@@ -15,8 +15,11 @@ import (
 type run struct {
 	parts []part
 	files map[string]string // that the script finds, beside the sample documents
-	// upFlags are flags of `make up`, which runs beside the script. Without them, only etcd runs.
+	// upFlags are flags of `make up`, which runs beside the script. Without them, only etcd runs, or nothing beside a place.
 	upFlags string
+	// place says that one process serves without etcd. Its default addresses are not in the commands.
+	place  bool
+	before string // commands that the pages do not have
 	// want is text that the script prints; never is text that it does not print, if it is not empty.
 	want  []string
 	never string
@@ -34,7 +37,14 @@ func (p part) has(b block) bool { return p.sections == nil || slices.Contains(p.
 const fewSlots = "-slots 1 -ttft 200ms"
 
 var runs = []run{
-	{parts: []part{{"README.md", []string{"Try it"}}, {"docs/clients.md", nil}}, upFlags: fewSlots, want: []string{
+	{parts: []part{{"README.md", []string{"Serve your engines"}}}, place: true, before: engineOfOnePlace, want: []string{
+		`"completion_tokens":`, "SLOTS",
+	}},
+	{parts: []part{{"docs/serve.md", nil}}, place: true, want: []string{
+		`"completion_tokens":`, `"id":"llama-3.1-8b-instruct"`, "laptop", "revoked key laptop", "typo.yaml:", "queue.limt", "SLOTS",
+		"inference_requests_total{", `"kind":"inference"`, "msg=stopped",
+	}},
+	{parts: []part{{"README.md", []string{"See a fleet"}}, {"docs/clients.md", nil}}, upFlags: fewSlots, want: []string{
 		"data: [DONE]", "200 colo=ams", "200 colo=fra", "429 colo=", "reason=account_queue_full", "retry-after=", "COLO",
 	}},
 	{parts: []part{{"docs/scheduling.md", nil}, {"docs/status.md", nil}}, upFlags: "-verbose", want: []string{
@@ -45,7 +55,7 @@ var runs = []run{
 		`there is no model "nearbu"; similar names: nearby`,
 	}},
 	{parts: []part{{"docs/overload.md", nil}}, upFlags: "-open", want: []string{"goodput"}},
-	{parts: []part{{"README.md", []string{"Run it for real"}}}, want: []string{
+	{parts: []part{{"README.md", []string{"Run a fleet"}}}, want: []string{
 		"applied models/llama-3.1-8b-instruct", `"id":"llama-3.1-8b-instruct"`, "no problems",
 	}},
 	{parts: []part{{"docs/operations.md", nil}}, want: []string{
@@ -60,6 +70,9 @@ var runs = []run{
 		"laptop  2026-11-22T06:59:52Z  2999-12-22T06:59:52Z  active", "ci      2026-11-22T06:59:52Z  never                 active",
 	}},
 }
+
+// engineOfOnePlace starts the engine that a reader has.
+const engineOfOnePlace = "bin/colonnade engine -listen 127.0.0.1:8000 -models llama-3.1-8b-instruct &\n"
 
 // oldAccounts is what the version before API keys were documents printed for its accounts.
 const oldAccounts = `key: accounts/acme
@@ -127,12 +140,16 @@ func (r *run) test(t *testing.T) {
 	for name, text := range r.files {
 		s.write(name, text)
 	}
-	if r.upFlags == "" {
+	switch {
+	case r.place:
+		s.environment = []string{"COLONNADE_LISTEN=" + s.move("127.0.0.1:8080"), "COLONNADE_ADMIN=" + s.move("127.0.0.1:9080")}
+	case r.upFlags == "":
 		s.moved[etcdAddress] = etcdtest.Start(t).Address
-	} else {
+	default:
 		s.up(r.upFlags)
 	}
 	var script strings.Builder
+	script.WriteString(r.before)
 	for _, p := range r.parts {
 		script.WriteString(p.script(t))
 	}
@@ -176,6 +193,9 @@ func (p part) script(t *testing.T) string {
 		case "make up", "make test": // the one runs beside the script, the other runs this test
 			continue
 		}
+		if command := strings.TrimSpace(line); strings.HasPrefix(command, "bin/colonnade serve ") && readerWaits(command) {
+			line = command + " &\nuntil bin/colonnade health http://127.0.0.1:8080/health/ready; do sleep 0.1; done\n"
+		}
 		if program := missing(line); program != "" {
 			t.Logf("%s is not in the PATH; left out: %s", program, line)
 			continue
@@ -183,6 +203,11 @@ func (p part) script(t *testing.T) string {
 		lines = append(lines, line)
 	}
 	return strings.Join(lines, "")
+}
+
+// readerWaits reports whether a command of a page runs until the reader ends it, and the next ones are for another terminal.
+func readerWaits(command string) bool {
+	return !strings.HasSuffix(command, "&") && !strings.Contains(command, " -print-config")
 }
 
 // missing returns a program that a line needs, and this machine does not have.

@@ -30,6 +30,8 @@ type sandbox struct {
 	t     *testing.T
 	dir   string
 	moved map[string]string // address on the page → address in use
+
+	environment []string // of the commands, beside that of the test
 }
 
 func newSandbox(t *testing.T) *sandbox {
@@ -87,6 +89,7 @@ func (s *sandbox) bash(script string) string {
 	cmd := exec.CommandContext(ctx, "bash", "-c", "trap 'status=$?; kill $(jobs -p) 2>/dev/null || true; wait; exit $status' EXIT\nset -e\n"+script)
 	etcd := s.moved[etcdAddress]
 	cmd.Dir, cmd.Env = s.dir, append(os.Environ(), "COLONNADE_ETCD=http://"+etcd, "ETCDCTL_ENDPOINTS="+etcd, "ETCDCTL_API=3", testkit.FreeGossip)
+	cmd.Env = append(cmd.Env, s.environment...)
 	cmd.WaitDelay = 10 * time.Second
 	began := time.Now()
 	out, err := cmd.CombinedOutput()
