@@ -129,7 +129,7 @@ func TestPlaceGrowsIntoFleet(t *testing.T) {
 	g := startPlace(t, 4)
 	old := startRawClients(g.place.address, 10)
 	g.waitServed(old, 100)
-	long := g.openStreams(g.place, "before-", 4)
+	long := g.openStreams(g.place, "before-", 6) // more than half of the slots, for two seconds
 	g.split()
 	g.startNodes()
 
@@ -167,7 +167,7 @@ func (g *grownPlace) openStreams(at *member, prefix string, n int) (streams []*s
 		}
 		g.t.Cleanup(func() { c.Close() })
 		s := &stream{socket: c, id: fmt.Sprint("stream-", prefix, i)}
-		if s.answer, err = c.ask(s.id, 200, true); err != nil || s.answer.StatusCode != http.StatusOK {
+		if s.answer, err = c.ask(s.id, 400, true); err != nil || s.answer.StatusCode != http.StatusOK {
 			g.t.Fatalf("the stream %s: %v, %v", s.id, s.answer, err)
 		}
 		streams = append(streams, s)
@@ -184,6 +184,7 @@ func (g *grownPlace) checkEnd(old, moved map[string]int, long []*stream) {
 		}
 	}
 	g.checkPeaks()
+	_ = g.colos["lab"].Signal(syscall.SIGTERM) // at once with the entry
 	g.leaveProperly(g.entry)
 	g.leaveProperly(g.colos["lab"])
 	for _, m := range []struct {
