@@ -38,7 +38,7 @@ func startPlace(t *testing.T, slots int) *grownPlace {
 	}
 	for range 2 {
 		at := etcdtest.FreeAddress(t)
-		start(t, "colonnade", "engine", "-listen", at, "-slots", fmt.Sprint(slots), "-ttft", "5ms", "-itl", "5ms")
+		start(t, "colonnade", "engine", "-listen", at, "-slots", fmt.Sprint(slots), "-ttft", "5ms", "-itl", "30ms")
 		awaitEngine(t, at)
 		g.engines = append(g.engines, at)
 	}
@@ -167,7 +167,7 @@ func (g *grownPlace) openStreams(at *member, prefix string, n int) (streams []*s
 		}
 		g.t.Cleanup(func() { c.Close() })
 		s := &stream{socket: c, id: fmt.Sprint("stream-", prefix, i)}
-		if s.answer, err = c.ask(s.id, 400, true); err != nil || s.answer.StatusCode != http.StatusOK {
+		if s.answer, err = c.ask(s.id, longStream, true); err != nil || s.answer.StatusCode != http.StatusOK {
 			g.t.Fatalf("the stream %s: %v, %v", s.id, s.answer, err)
 		}
 		streams = append(streams, s)
@@ -186,7 +186,9 @@ func (g *grownPlace) checkEnd(old, moved map[string]int, long []*stream) {
 	g.checkPeaks()
 	_ = g.colos["lab"].Signal(syscall.SIGTERM) // at once with the entry
 	g.leaveProperly(g.entry)
-	g.leaveProperly(g.colos["lab"])
+	if err := g.colos["lab"].Wait(); err != nil {
+		g.t.Errorf("the colo server ended with %v", err)
+	}
 	for _, m := range []struct {
 		node  *member
 		kinds []analytics.Kind
