@@ -182,6 +182,10 @@ func TestProblemsThatNodesReport(t *testing.T) {
 			certificate("public", 90*day, -3*day-time.Minute), certificate("peer", 80*day, 8*day+time.Minute),
 			certificate("public", 60*day, 30*day), certificate("peer", 330*day, 30*day), // not yet
 			certificate("public", 10*time.Hour, 14*time.Hour), certificate("peer", 23*time.Hour, time.Hour),
+			{Name: "a.example.org"}, {Name: "b.example.org", Problem: "no such host"}, // the first one is not there yet
+			{Name: "c.example.org", Begins: now.Add(-90 * day), Expires: now.Add(-3*day - time.Minute), Problem: "no route to host"},
+			{Name: "d.example.org", Begins: now.Add(-70 * day), Expires: now.Add(20*day + time.Minute), Problem: "no route to host"},
+			{Name: "e.example.org", Begins: now.Add(-89 * day), Expires: now.Add(day)}, // being renewed
 		},
 		Unresponsive: []entry.Unresponsive{
 			{Colo: "ams", Node: "ams-1", Since: now.Add(-3 * time.Hour), Last: now.Add(-2 * time.Second), Times: 41, Error: "connect: connection refused"},
@@ -195,8 +199,12 @@ func TestProblemsThatNodesReport(t *testing.T) {
 	got := problems(s, nil)
 	want := []problem{
 		{severityError, "entries/e", "entries/e: its public certificate expired 3 days ago, so connections to it fail; replace the files of -tls-cert and -tls-key"},
+		{severityError, "entries/e", "entries/e: has no certificate for b.example.org, so connections to it fail: no such host"},
+		{severityError, "entries/e", "entries/e: its certificate for c.example.org expired 3 days ago, so connections to it fail: no route to host"},
 		{severityError, "entries/e", "entries/e: events are being dropped: refusals, 3 since the start"},
 		{severityWarning, "entries/e", "entries/e: its peer certificate expires in 8 days, at 20"}, {severityWarning, "entries/e", "entries/e: its peer certificate expires in 1h0m0s, at 20"},
+		{severityWarning, "entries/e", "entries/e: has requested its first certificate for a.example.org, and no answer yet"},
+		{severityWarning, "entries/e", "entries/e: cannot renew its certificate for d.example.org, which expires in 20 days: no route to host"},
 		{severityWarning, "entries/e", "entries/e: has had no answer from server ams/ams-1 for 3h0m0s (41 attempts, the last one 2.00s ago): connect: connection refused"},
 		{severityWarning, "entries/e", "entries/e: has reached no server of colo ams for 3h0m0s (41 attempts), and asks it last"},
 	}

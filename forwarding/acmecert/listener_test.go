@@ -30,7 +30,7 @@ type listening struct {
 func listen(t *testing.T, ports ...int) *listening {
 	t.Helper()
 	l := &listening{}
-	authority, roots := acmetest.Start(t, func(_ string, port int) (net.Conn, error) {
+	authority, directory := acmetest.Start(t, func(_ string, port int) (net.Conn, error) {
 		for _, open := range ports {
 			if port == open {
 				return net.Dial("tcp", map[int]string{443: l.server.Address, 80: l.source.HTTPAddr().String()}[port])
@@ -40,7 +40,7 @@ func listen(t *testing.T, ports ...int) *listening {
 	})
 	var err error
 	l.source, err = acmecert.Open(acmecert.Config{
-		Domains: []string{api}, Directory: authority.Directory(), Roots: roots, CacheDir: t.TempDir(), HTTPListen: "127.0.0.1:0",
+		Domains: []string{api}, Directory: authority.Directory(), Roots: acmetest.Pool(directory), CacheDir: t.TempDir(), HTTPListen: "127.0.0.1:0",
 		Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {

@@ -360,3 +360,28 @@ func (d *dripping) Write(p []byte) (n int, err error) {
 	}
 	return n, nil
 }
+
+// A connection whose handshake agrees on another protocol, as an authority's does for a challenge, ends with the handshake. Another connection
+// that offers both speaks HTTP.
+func TestTLSHandshakeForAnotherProtocol(t *testing.T) {
+	t.Parallel()
+	ca := tlstest.NewCA(t, "public")
+	pair := ca.Pair("", nil)
+	config := server.Config{TLS: &tls.Config{NextProtos: []string{peertls.ALPN, "acme-tls/1"}, Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}}
+	s := &withTLS{ca: ca, Drainable: forwardtest.ServeConfig(t, config)}
+	c := s.call(func(config *tls.Config) { config.NextProtos = []string{"acme-tls/1"} })
+	if err := c.Conn().Handshake(); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprint(c.TLSConn, aRequest)
+	began := time.Now()
+	c.ends(t)
+	if took := time.Since(began); took > server.LingerTime {
+		t.Errorf("the end took %v", took)
+	}
+	c = s.call(func(config *tls.Config) { config.NextProtos = []string{"acme-tls/1", "http/1.1"} })
+	if last, err := c.ask(); last || err != nil {
+		t.Errorf("HTTP: last %v, %v", last, err)
+	}
+	s.Stop(server.DrainTimings{})
+}

@@ -5,6 +5,7 @@ package acmetest
 import (
 	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"net"
 	"net/http"
@@ -62,16 +63,21 @@ func New(t testing.TB, url string, dial Dial) *Authority {
 	return &Authority{CA: tlstest.NewCA(t, "acme"), dial: dial, url: url, lifetime: DefaultLifetime, nonces: map[string]bool{}, accounts: map[string]bool{}}
 }
 
-// Start returns an authority that listens on loopback, and its certificate in PEM.
-func Start(t testing.TB, dial Dial) (a *Authority, roots *x509.CertPool) {
+// Start returns an authority that listens on loopback, and the certificate of its directory in PEM.
+func Start(t testing.TB, dial Dial) (a *Authority, directoryPEM []byte) {
 	t.Helper()
 	a = New(t, "", dial)
 	s := httptest.NewTLSServer(a)
 	t.Cleanup(s.Close)
 	a.url = s.URL
-	roots = x509.NewCertPool()
-	roots.AddCert(s.Certificate())
-	return a, roots
+	return a, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
+}
+
+// Pool returns a pool of the certificates in PEM.
+func Pool(text []byte) *x509.CertPool {
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(text)
+	return pool
 }
 
 // Directory returns the URL of the directory.

@@ -53,7 +53,9 @@ func (a *Authority) handleOrder(w http.ResponseWriter, path []string, payload []
 	o := a.orders[n]
 	switch path[0] {
 	case "order":
-	case "authorization", "challenge":
+	case "challenge":
+		return reply(w, http.StatusOK, a.challenge(n, path[len(path)-1]))
+	case "authorization":
 		if bytes.Contains(payload, []byte(`"resource"`)) { // as strict authorities do
 			return malformed("the request has a field resource, which ACME has no more")
 		}
@@ -84,19 +86,27 @@ func (a *Authority) describe(n int) map[string]any {
 
 func (a *Authority) authorization(n int) map[string]any {
 	o := a.orders[n]
-	status := o.status
-	if status == "ready" {
-		status = "valid"
+	return map[string]any{
+		"status": o.authorized(), "identifier": map[string]string{"type": "dns", "value": o.name},
+		"challenges": []any{a.challenge(n, "http-01"), a.challenge(n, "tls-alpn-01")},
 	}
-	var challenges []any
-	for _, kind := range []string{"http-01", "tls-alpn-01"} {
-		c := map[string]any{"type": kind, "status": status, "token": o.token, "url": fmt.Sprintf("%s/challenge/%d/%s", a.url, n, kind)}
-		if p := o.problems[kind]; p != nil {
-			c["error"] = p.document()
-		}
-		challenges = append(challenges, c)
+}
+
+func (a *Authority) challenge(n int, kind string) map[string]any {
+	o := a.orders[n]
+	c := map[string]any{"type": kind, "status": o.authorized(), "token": o.token, "url": fmt.Sprintf("%s/challenge/%d/%s", a.url, n, kind)}
+	if p := o.problems[kind]; p != nil {
+		c["error"] = p.document()
 	}
-	return map[string]any{"status": status, "identifier": map[string]string{"type": "dns", "value": o.name}, "challenges": challenges}
+	return c
+}
+
+// authorized returns the status of the authorization.
+func (o *order) authorized() string {
+	if o.status == "ready" {
+		return "valid"
+	}
+	return o.status
 }
 
 // validate asks the server at the name of an order for the answer to a challenge.

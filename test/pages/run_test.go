@@ -60,7 +60,7 @@ var runs = []run{
 	}},
 	{parts: []part{{"docs/operations.md", nil}}, want: []string{
 		"applied models/llama-3.1-8b-instruct", `"id":"llama-3.1-8b-instruct"`, "laptop", "revoked key laptop", "edge-1.crt: OK", "ams-1.crt: OK",
-		"no problems", "msg=draining", "msg=stopped", `"kind":"inference"`, "COLO", "inference_requests_total{", "ok\n",
+		"no problems", `colonnade_tls_certificate_expiry_timestamp_seconds{listener="public"} 1`, "msg=draining", "msg=stopped", `"kind":"inference"`, "COLO", "inference_requests_total{", "ok\n",
 	}},
 	{parts: []part{{"docs/homes.md", nil}}, never: "a request failed", want: []string{
 		"ams   ams-1         1     0        0      1       0          0", `outcome="completed"`, "NO HOME", "served after the death of the home",

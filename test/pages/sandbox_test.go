@@ -3,6 +3,7 @@ package pages
 import (
 	"context"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -13,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"colonnade/internal/acmetest"
 	"colonnade/internal/etcdtest"
 	"colonnade/internal/testkit"
 	_ "colonnade/onebox" // and so all packages that the commands are made of: after a change of one, no cached result is used
@@ -29,7 +31,8 @@ const etcdAddress = "127.0.0.1:2379"
 type sandbox struct {
 	t     *testing.T
 	dir   string
-	moved map[string]string // address on the page → address in use
+	moved map[string]string   // address on the page → address in use
+	acme  *acmetest.Authority // for all names of HTTPS on the page; nil before move finds one
 
 	environment []string // of the commands, beside that of the test
 }
@@ -68,9 +71,12 @@ func (s *sandbox) write(name, text string) {
 
 var loopback = regexp.MustCompile(`\b(127\.0\.0\.1|localhost):\d+`)
 
-// move replaces addresses on loopback by free ones.
+// httpsPort is the address of a listener for names, as pages have it.
+const httpsPort = ":443"
+
+// move replaces addresses on loopback by free ones, and has certificates requested from an authority that knows no network.
 func (s *sandbox) move(text string) string {
-	return loopback.ReplaceAllStringFunc(text, func(address string) string {
+	text = loopback.ReplaceAllStringFunc(text, func(address string) string {
 		host, port, _ := strings.Cut(address, ":")
 		page := "127.0.0.1:" + port
 		if s.moved[page] == "" {
@@ -78,6 +84,28 @@ func (s *sandbox) move(text string) string {
 		}
 		return strings.Replace(s.moved[page], "127.0.0.1", host, 1)
 	})
+	if !strings.Contains(text, "-tls-domain ") {
+		return text
+	}
+	s.startACME()
+	return strings.NewReplacer("-tls-domain ", "-tls-acme "+s.acme.Directory()+" -tls-domain ",
+		"-listen "+httpsPort+" ", "-listen "+s.moved[httpsPort]+" ").Replace(text)
+}
+
+// startACME starts a certificate authority, which Go programs and curl trust by the files that it writes. For curl, port 443 of
+// any name is that of the sandbox.
+func (s *sandbox) startACME() {
+	s.t.Helper()
+	if s.acme != nil {
+		return
+	}
+	address := etcdtest.FreeAddress(s.t)
+	s.moved[httpsPort] = address
+	var directory []byte
+	s.acme, directory = acmetest.Start(s.t, func(string, int) (net.Conn, error) { return net.Dial("tcp", address) })
+	s.write("authorities.pem", string(directory)+string(s.acme.CA.PEM))
+	s.environment = append(s.environment, "SSL_CERT_FILE="+filepath.Join(s.dir, "authorities.pem"), "CURL_HOME="+s.dir)
+	s.write(".curlrc", "connect-to = \":443:"+address+"\"\ncacert = \"authorities.pem\"\n")
 }
 
 // bash runs a script in the sandbox, ends what it has started in the background, and returns its output.
