@@ -131,7 +131,7 @@ func (p *process) settleRecords() {
 // askOrphan asks a process that is not registered about its own record.
 func (p *process) askOrphan(r homes.Record) {
 	var a homes.Answer
-	p.ask(p.sim.host(r.Address), func(other *process) { a = other.answer(r.Boot) }, func(how result) {
+	p.ask(p.sim.host(r.Address), func(other *process) { a = other.answer(p.Process, r.Boot) }, func(how result) {
 		p.sim.tracef("%s asked %s: %d %+v", p, r.Process, how, a)
 		switch how {
 		case answered:
@@ -152,9 +152,11 @@ func (p *process) askOrphan(r homes.Record) {
 	})
 }
 
-// answer is what the process reports about itself. Asked about its own record, it loses all rights unless its fence is valid:
-// then only another registration gives it rights again.
-func (p *process) answer(about string) homes.Answer {
+// answer is what the process reports about itself to another one, which lives then. Asked about its own record, it loses all rights unless
+// its fence is valid: then only another registration gives it rights again.
+func (p *process) answer(asker homes.Process, about string) homes.Answer {
+	p.heardFrom[asker] = p.sim.now
+	p.orphans.Alive(asker, p.orphanInstant())
 	mayGrant := p.fence.valid(p.clock())
 	if about == p.Boot && !p.sim.without(questionEndsVouching) {
 		p.vouchers.Questioned(p.instant())
@@ -218,7 +220,7 @@ func (p *process) vouch() {
 func (p *process) askSibling(node, address string) {
 	asked := p.instant()
 	var a homes.Answer
-	p.ask(p.sim.host(address), func(other *process) { a = other.answer("") }, func(how result) {
+	p.ask(p.sim.host(address), func(other *process) { a = other.answer(p.Process, "") }, func(how result) {
 		switch {
 		case how == refused || how == answered && !a.Reaches:
 			p.vouchers.Vouch(node, asked)
