@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"os"
 	"slices"
@@ -96,12 +97,18 @@ func RunServe(ctx context.Context, c ServeConfig, serving func(Running)) error {
 	if err := c.check(); err != nil {
 		return err
 	}
+	documents := files.New(files.Config{Path: c.Documents, Logger: c.Logger})
+	if c.Documents != "" {
+		if err := documents.Load(); err != nil {
+			return err
+		}
+	}
 	r, err := openListeners(c.Config)
 	defer r.close()
 	if err != nil {
 		return err
 	}
-	s, err := r.newPlace(&c)
+	s, err := r.newPlace(&c, documents)
 	if err != nil {
 		return err
 	}
@@ -146,10 +153,10 @@ type place struct {
 	documents *files.Watcher
 }
 
-// newPlace makes the parts of the process, and loads its documents. It sets r.entry.
-func (r *runtime) newPlace(c *ServeConfig) (*place, error) {
-	s := &place{config: c, documents: files.New(files.Config{Path: c.Documents, Logger: c.Logger})}
-	r.watch(s.documents)
+// newPlace makes the parts of the process. It sets r.entry.
+func (r *runtime) newPlace(c *ServeConfig, documents *files.Watcher) (*place, error) {
+	s := &place{config: c, documents: documents}
+	r.watch(documents)
 	settings := r.coloSettings(&ColoConfig{Config: c.Config, Colo: c.Colo, CredentialsDir: c.CredentialsDir})
 	settings.Metrics, settings.Logger = metrics.WithRole(r.metrics, "colo"), c.Logger.With("role", "colo")
 	var err error
@@ -159,13 +166,9 @@ func (r *runtime) newPlace(c *ServeConfig) (*place, error) {
 	if err := r.newPlaceEntry(c, s); err != nil {
 		return nil, errors.Join(err, s.colo.Shutdown(context.Background(), server.DrainTimings{}))
 	}
-	s.documents.SetOwn("server", s.ownDocuments(r))
+	documents.SetOwn("server", s.ownDocuments(r))
+	s.colo.Apply(documents.Table())
 	if c.Documents != "" {
-		if err := s.documents.Load(); err != nil {
-			return nil, errors.Join(err, s.entry.Shutdown(context.Background(), server.DrainTimings{}),
-				s.colo.Shutdown(context.Background(), server.DrainTimings{}))
-		}
-		s.colo.Apply(s.documents.Table())
 		s.warnWithoutKeys()
 	}
 	return s, nil
@@ -221,8 +224,12 @@ func (s *place) ownDocuments(r *runtime) []document.Raw {
 // findEngines asks the engines what they serve, and makes documents of the answers, until ctx is done.
 func (s *place) findEngines(ctx context.Context) error {
 	var first sync.Once
+	logger := s.config.Logger
+	if s.config.Report != nil {
+		logger = slog.New(slog.DiscardHandler) // it would say the same
+	}
 	finder := engines.New(engines.Config{
-		URLs: s.config.Engines, Colo: s.config.Colo, Logger: s.config.Logger, Report: s.config.Report,
+		URLs: s.config.Engines, Colo: s.config.Colo, Logger: logger, Report: s.config.Report,
 		Found: func(docs []document.Raw) {
 			s.documents.SetOwn("engines", docs)
 			if s.config.Documents == "" {

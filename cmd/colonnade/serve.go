@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"os/signal"
 	"sync"
@@ -34,14 +35,14 @@ func newServe() *cli.Command {
 	var printConfig bool
 	return &cli.Command{
 		Name: "serve", Usage: "Serve the engines of one place, in one process and without etcd",
-		Flags: append(shared.PlaceFlags(publicListen, "127.0.0.1:9080"),
+		Flags: append(shared.PlaceFlags(publicListen, fmt.Sprintf("%s; %s while it is open; %s with -tls-domain", publicListen, openListen, httpsListen), "127.0.0.1:9080"),
 			&cli.StringSliceFlag{Name: "engine", Destination: &c.Engines,
 				Usage: "`URL` of an engine, which is asked what it is and which models it serves; repeat it for several"},
 			&cli.StringFlag{Name: "config", Destination: &c.Documents, Usage: "`PATH` of a file or a directory with documents; a change is in force within a second"},
 			&cli.BoolFlag{Name: "print-config", Destination: &printConfig, Usage: "print the documents that say the same as -engine, and end"},
 			&cli.StringFlag{Name: "colo", Destination: &c.Colo, DefaultText: "the colo of the endpoints in -config, or " + node.DefaultColo,
 				Usage: "`COLO` whose endpoints are served"},
-			&cli.BoolFlag{Name: "open", Destination: &c.Open, DefaultText: "true without -config", Usage: "serve requests without a valid key, as the account open"},
+			&cli.BoolFlag{Name: "open", Destination: &c.Open, Usage: "serve requests without a valid key, as the account open (without -config, this is the default)"},
 			&cli.StringFlag{Name: "tls-cert", Destination: &c.TLS.Cert,
 				Usage: "PEM `FILE` with the certificate for clients and its chain; -listen then speaks HTTPS; reloaded when it changes"},
 			&cli.StringFlag{Name: "tls-key", Destination: &c.TLS.Key, Usage: "PEM `FILE` with the key of -tls-cert"},
@@ -84,7 +85,11 @@ func runServe(ctx context.Context, out io.Writer, c node.ServeConfig) error {
 	defer signal.Stop(reload)
 	c.Reload = reload
 	c.Report = func(line string) { fmt.Fprintln(out, line) }
-	return node.RunServe(ctx, c, func(r node.Running) { printServing(out, r, c) })
+	err := node.RunServe(ctx, c, func(r node.Running) { printServing(out, r, c) })
+	if errors.Is(err, syscall.EADDRINUSE) {
+		err = fmt.Errorf("%w; stop the program that listens there, or choose another address", err)
+	}
+	return err
 }
 
 // printServing prints where clients and operators find the process.
@@ -99,8 +104,17 @@ func printServing(out io.Writer, r node.Running, c node.ServeConfig) {
 		fmt.Fprintf(out, "\nserving on %s://%s/v1 (admin pages: http://%s)\n", scheme, onebox.Local(r.Address), onebox.Local(r.Admin))
 	}
 	if c.Open {
-		fmt.Fprintf(out, "open: requests need no API key, from every machine that reaches %s\n", r.Address)
+		fmt.Fprintf(out, "open: requests %s need no API key\n", fromWhere(r.Address))
+		fmt.Fprintf(out, "try:  curl %s://%s/v1/models\n", scheme, onebox.Local(r.Address))
 	}
+}
+
+// fromWhere says which machines reach an address.
+func fromWhere(address string) string {
+	if host, _, err := net.SplitHostPort(address); err == nil && net.ParseIP(host).IsLoopback() {
+		return "from this machine"
+	}
+	return "from every machine that reaches " + address
 }
 
 // printFound asks the engines what they serve, and prints the documents that say the same.

@@ -56,7 +56,7 @@ func CredentialsDirFlag(dir *string) cli.Flag {
 func (f *NodeFlags) Flags(listen, admin string) []cli.Flag {
 	host, _ := os.Hostname()
 	c := &f.config
-	return append(f.ownFlags(listen, admin),
+	return append(f.ownFlags(listen, "", admin),
 		&cli.StringFlag{Name: "node", Value: host, Destination: &c.Node, Usage: "`NAME` of this node, unique in the fleet"},
 		&cli.StringFlag{Name: "advertise-address", Destination: &c.AdvertiseAddress,
 			Usage: "`HOST:PORT` at which other nodes reach -listen (default: the address it is bound to)"},
@@ -73,20 +73,20 @@ func (f *NodeFlags) Flags(listen, admin string) []cli.Flag {
 	)
 }
 
-// PlaceFlags returns the flags that set f for a process that serves one place by itself.
-func (f *NodeFlags) PlaceFlags(listen, admin string) []cli.Flag {
+// PlaceFlags returns the flags that set f for a process that serves one place by itself. listenText describes the default of -listen.
+func (f *NodeFlags) PlaceFlags(listen, listenText, admin string) []cli.Flag {
 	c := &f.config
-	return append(f.ownFlags(listen, admin),
+	return append(f.ownFlags(listen, listenText, admin),
 		&cli.StringFlag{Name: "node", Destination: &c.Node, DefaultText: "the name of the colo and -1", Usage: "`NAME` of this process in events"},
 		&cli.StringFlag{Name: "data-dir", Destination: &c.DataDir, Usage: "`DIRECTORY` for events (default: none, no events are kept)"},
 	)
 }
 
 // ownFlags returns the flags of each process that serves requests.
-func (f *NodeFlags) ownFlags(listen, admin string) []cli.Flag {
+func (f *NodeFlags) ownFlags(listen, listenText, admin string) []cli.Flag {
 	c := &f.config
 	return []cli.Flag{
-		&cli.StringFlag{Name: "listen", Value: listen, Destination: &c.Listen, Usage: "`ADDRESS` for requests"},
+		&cli.StringFlag{Name: "listen", Value: listen, DefaultText: listenText, Destination: &c.Listen, Usage: "`ADDRESS` for requests"},
 		&cli.StringFlag{Name: "admin", Value: admin, Destination: &c.Admin, Usage: "`ADDRESS` for metrics, health and debug pages"},
 		&cli.StringFlag{Name: "admin-hosts", Destination: &f.adminHosts,
 			Usage: "`NAMES` under which -admin is reached, separated by commas, besides localhost, IP addresses and the names of the node and its machine"},
