@@ -157,8 +157,9 @@ func (s *scratch) loadValue(colo int) key {
 		return behind | value
 	}
 	const takenBits = 20
-	taken := 1 - min(max(float64(seen.Free)/float64(seen.Limit), 0), 1)
-	return key(taken*(1<<takenBits-1))<<(indexBits+valueBits-takenBits) | value>>(takenBits+indexBits)<<indexBits
+	limit := uint64(min(seen.Limit, math.MaxInt32)) // so that the product fits; the slots of a colo are far fewer
+	taken := limit - uint64(min(max(seen.Free, 0), int(limit)))
+	return key(taken*(1<<takenBits-1)/limit)<<(indexBits+valueBits-takenBits) | value>>(takenBits+indexBits)<<indexBits
 }
 
 // drawnValue returns an exponentially distributed number with the weight as its rate. The order of positive floating-point
@@ -192,10 +193,10 @@ func (s *scratch) ask(colo int) *coloState {
 		return c
 	}
 	c.seen, c.asked = s.request.Seen(s.routes.colos[colo]), true
-	switch c.seen.reason() {
-	case ReasonUnreached:
+	switch { // as Seen.reason
+	case c.seen.Unreached:
 		c.class = unreached
-	case ReasonFull:
+	case c.seen.Full:
 		c.class = full
 	}
 	return c

@@ -32,7 +32,10 @@ func (s *sorter) sort(keys []key) []key {
 
 // spread returns the keys in the order of their buckets.
 func (s *sorter) spread(keys []key) []key {
-	least, most := slices.Min(keys), slices.Max(keys)
+	least, most := keys[0], keys[0]
+	for _, k := range keys {
+		least, most = min(least, k), max(most, k)
+	}
 	shift := max(bits.Len64(uint64(most-least))-bucketBits, 0)
 	clear(s.ends[:])
 	for _, k := range keys {
