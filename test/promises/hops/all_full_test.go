@@ -53,6 +53,7 @@ func TestAllColosFull(t *testing.T) {
 	for _, model := range both {
 		c := f.BeginChat(chat(model, 1, true), "x-request-id: "+model+"-waits")
 		testkit.WaitFor(t, "the request to wait in iad", func() bool { return f.Pool("iad", "demo").Queued == 1 })
+		time.Sleep(5 * time.Millisecond) // a wait that counts
 		releaseLast()
 		a := c.Read()
 		f.expectServed(a, "ams, fra, iad")
