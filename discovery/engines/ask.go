@@ -10,7 +10,11 @@ import (
 // Ask asks the engine at a URL what it is. The error is a *[NotEngineError] if something answers that cannot be used as an engine;
 // any other error says that the engine is not up. It takes at most 20 s, and opens connections of its own: the name in the URL is
 // resolved each time.
-func Ask(ctx context.Context, rawURL string) (*Engine, error) {
+func Ask(ctx context.Context, rawURL string) (*Engine, error) { return askAgain(ctx, rawURL, nil) }
+
+// askAgain is Ask for an engine that may have answered before: pages that only say which API a model answers are not read again for
+// models that it had then.
+func askAgain(ctx context.Context, rawURL string, before *Engine) (*Engine, error) {
 	url, err := normalURL(rawURL)
 	if err != nil {
 		return nil, err
@@ -18,6 +22,7 @@ func Ask(ctx context.Context, rawURL string) (*Engine, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	q := newInquiry(url)
+	q.before = before
 	defer q.client.CloseIdleConnections()
 	return q.ask(ctx)
 }

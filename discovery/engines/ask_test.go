@@ -9,7 +9,9 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"colonnade/fleet/document"
@@ -44,6 +46,38 @@ func TestAskReadsThePagesOfEachEngine(t *testing.T) {
 	f("ollama-empty", `ollama "0.12.6" slots=0 notes=1 []`)
 	f("triton", `triton "" slots=0 notes=0 [llama-3.1-8b-instruct chat noted]`)
 	f("openai", `openai "" slots=0 notes=2 [mistral-small chat noted; bge-reranker-v2 rerank noted]`)
+}
+
+// An engine that is asked again and has the same models is not asked again which API they answer.
+func TestAskAgain(t *testing.T) {
+	t.Parallel()
+	f := func(c simengine.Config, page string) {
+		t.Helper()
+		e := simengine.New(c)
+		t.Cleanup(e.Close)
+		var asked atomic.Int32
+		url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			if r.Method+" "+r.URL.Path == page {
+				asked.Add(1)
+			}
+			e.ServeHTTP(w, r)
+		})
+		first := ask(t, url)
+		again, err := askAgain(t.Context(), url, first)
+		if err != nil || !reflect.DeepEqual(first, again) {
+			t.Errorf("%s: got %+v, error %v, want %+v", c.Kind, again, err, first)
+		}
+		other := *first
+		other.Version = "0"
+		if again, err = askAgain(t.Context(), url, &other); err != nil || !reflect.DeepEqual(first, again) {
+			t.Errorf("%s: got %+v, error %v, want %+v", c.Kind, again, err, first)
+		}
+		if n := asked.Load(); n != 2 {
+			t.Errorf("%s: %s was asked for %d times, want 2: at first, and for another version", c.Kind, page, n)
+		}
+	}
+	f(simengine.Config{Kind: "vllm", Models: []string{"m"}, Type: "embedding"}, "GET /v1/embeddings")
+	f(simengine.Config{Kind: "ollama", Models: []string{"an-embed"}}, "POST /api/show")
 }
 
 // The simulated engine answers questions about itself, and health checks, as the kind that it plays.
@@ -166,7 +200,7 @@ func TestAskOfAnEngineThatIsNotUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	ln.Close()
-	f("http://"+ln.Addr().String(), "connection refused")
+	f("http://"+ln.Addr().String(), ln.Addr().String()+": connection refused")
 	f("http://"+testkit.Serve(t, func(net.Conn) {}), "closes the connection")
 	f(serveFile(t, "llamacpp-loading"), "Loading model")
 	for _, code := range []int{429, 500, 502, 503, 504} {

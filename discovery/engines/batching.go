@@ -28,13 +28,15 @@ func (q inquiry) vllm(ctx context.Context, list modelList) (*Engine, error) {
 	if e.Slots == 0 {
 		e.note("vLLM shows max_num_seqs only in its development mode; if you know it, write it as the concurrency.")
 	}
-	kind, err := q.vllmType(ctx)
-	if err != nil {
-		return nil, err
-	}
 	complete := guessed
-	if kind != "" {
-		complete = typed(kind, "")
+	if len(list.Data) > 0 { // all its models answer one API
+		if m := q.before.had(e.Kind, e.Version, list.Data[0].ID); m != nil {
+			complete = typed(m.Type, m.Note)
+		} else if kind, err := q.vllmType(ctx); err != nil {
+			return nil, err
+		} else if kind != "" {
+			complete = typed(kind, "")
+		}
 	}
 	list.addTo(e, complete)
 	return e, nil

@@ -25,7 +25,7 @@
 // # Waiting
 //
 // A [Finder] asks all engines at once and publishes the documents whenever they change. An engine that does not answer is asked again
-// after 250 ms, then ever less often, at most every 10 s; one that answered every 30 s, all with jitter. An engine that stops
+// after 250 ms, then ever less often, at most every 10 s; one that answered, too, every 10 s, all with jitter. An engine that stops
 // answering keeps its documents: its health check takes it out. Errors that need an operator end [Finder.Run] if they
 // are the answer to the first question, or if no engine was found yet: a URL that is no engine, or two engines that do not go together. Later,
 // when others are served, they are reported, and the documents stay as they were.

@@ -107,6 +107,19 @@ func (e *Engine) model(name string) *Model {
 	return nil
 }
 
+// had returns the model that an engine of this kind and version called upstream before; nil if it had none, or is another.
+func (e *Engine) had(kind, version, upstream string) *Model {
+	if e == nil || e.Kind != kind || e.Version != version {
+		return nil
+	}
+	for i := range e.Models {
+		if e.Models[i].Upstream == upstream {
+			return &e.Models[i]
+		}
+	}
+	return nil
+}
+
 // generates reports whether one of the models answers with tokens, one after the other.
 func (e *Engine) generates() bool {
 	for _, m := range e.Models {

@@ -20,7 +20,7 @@ type Config struct {
 	URLs []string // without http:// where that is meant, or with it
 	Colo string   // of the documents
 
-	Interval time.Duration // between two questions to an engine that answered; 0 = 30 s
+	Interval time.Duration // between two questions to an engine that answered; 0 = 10 s
 	Retry    time.Duration // until an engine is asked again that did not answer; doubles up to 10 s; 0 = 250 ms
 
 	Report func(line string)    // gets lines for the operator: what is waited for, what was found; nil = Logger gets them
@@ -29,7 +29,7 @@ type Config struct {
 }
 
 const (
-	defaultInterval = 30 * time.Second
+	defaultInterval = 10 * time.Second
 	defaultRetry    = 250 * time.Millisecond
 	longestRetry    = 10 * time.Second
 	jitter          = 0.2
@@ -39,7 +39,7 @@ const (
 // the other.
 type Finder struct {
 	c        Config
-	ask      func(ctx context.Context, url string) (*Engine, error)
+	ask      func(ctx context.Context, url string, before *Engine) (*Engine, error)
 	complete chan struct{}
 
 	mu        sync.Mutex // guards the fields below, and is held while Report and Found are called
@@ -74,7 +74,7 @@ func New(c Config) *Finder {
 	if c.Found == nil {
 		c.Found = func([]document.Raw) {}
 	}
-	return &Finder{c: c, ask: Ask, complete: make(chan struct{})}
+	return &Finder{c: c, ask: askAgain, complete: make(chan struct{})}
 }
 
 // Complete returns a channel that is closed once every engine has answered, after Found got the documents.
@@ -129,7 +129,7 @@ func (f *Finder) setTargets() error {
 func (f *Finder) follow(ctx context.Context, t *target) error {
 	pause := f.c.Retry
 	for first := true; ; first = false {
-		e, err := f.ask(ctx, t.url)
+		e, err := f.ask(ctx, t.url, f.answerOf(t))
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -204,6 +204,12 @@ func (f *Finder) reportRefused(err error) {
 		f.c.Report(text)
 	}
 	f.refused = text
+}
+
+func (f *Finder) answerOf(t *target) *Engine {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return t.answer
 }
 
 // foundNone reports whether no engine has answered.

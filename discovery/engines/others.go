@@ -66,6 +66,10 @@ func (q inquiry) ollama(ctx context.Context) (*Engine, error) {
 	// Ollama lists the newest first. Pulling a model again must not change the order.
 	slices.SortFunc(tags.Models, func(a, b ollamaModel) int { return strings.Compare(a.Name, b.Name) })
 	for i, m := range tags.Models {
+		if known := q.before.had(e.Kind, e.Version, m.Name); known != nil {
+			e.add(Model{Upstream: m.Name, Type: known.Type, Note: known.Note})
+			continue
+		}
 		if len(m.Capabilities) == 0 && i < maxShows {
 			if m.Capabilities, err = q.ollamaCapabilities(ctx, m.Name); err != nil {
 				return nil, err

@@ -29,6 +29,7 @@ const (
 type inquiry struct {
 	url    string
 	client *http.Client
+	before *Engine // its last answer; nil = none
 }
 
 // newInquiry returns an inquiry whose name is resolved anew: it begins without connections. The caller closes the client's idle connections.

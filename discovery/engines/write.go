@@ -122,13 +122,14 @@ func writeModel(p pool, m Model, aliases []string) document.Raw {
 	return t.raw(fleet.KindModel.Key(m.Name))
 }
 
-// plainScalar matches texts that YAML reads as they stand, also in a flow list, and never as another type. It has a digit, a dot,
-// a slash or a hyphen, as no word for another type has.
-var plainScalar = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_+-]*[0-9./-][A-Za-z0-9_./@+-]*$`)
+// plainScalar matches texts that YAML reads as they stand, also in a flow list, and as text unless they are one of yamlWords.
+var plainScalar = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_./@+-]*$`)
+
+var yamlWords = []string{"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
 
 // scalar returns a text as a YAML scalar.
 func scalar(s string) string {
-	if s == aliasDefault || plainScalar.MatchString(s) || plainURL.MatchString(s) {
+	if plainScalar.MatchString(s) && !slices.Contains(yamlWords, strings.ToLower(s)) || plainURL.MatchString(s) {
 		return s
 	}
 	return quoted(s)

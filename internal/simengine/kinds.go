@@ -32,6 +32,8 @@ func (e *Engine) setKind() {
 	case "tei":
 		e.routes["GET /info"] = e.page(e.teiInfo)
 		delete(e.routes, "GET /v1/models")
+		e.routes["POST /rerank"] = e.routes["POST /v1/rerank"]
+		delete(e.routes, "POST /v1/rerank")
 	case "llamacpp":
 		e.routes["GET /props"] = e.page(e.llamacppProps)
 	case "ollama":
