@@ -88,4 +88,11 @@ func TestFileWinsOverOwnEndpoint(t *testing.T) {
 	want("found", 0)
 	dir.write("a.yaml", endpoint("found"))
 	want("found", 0)
+	// It counts who has a document, not only what stands in it.
+	dir.write("a.yaml", "# none\n")
+	own := []document.Raw{{Key: "endpoints/local/a", Value: []byte("url: http://127.0.0.1:8000\npool: p\n")}}
+	w.SetOwn("engines", append(own, document.Raw{Key: "endpoints/local/b", Value: own[0].Value}))
+	want("a", 1)
+	dir.write("a.yaml", endpoint("b"))
+	want("b", 1)
 }

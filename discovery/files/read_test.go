@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -95,7 +96,7 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// A pipe is not opened, and so does not wait for a writer.
+// Other things than files are not opened; a pipe would wait for a writer.
 func TestPipeDoesNotBlock(t *testing.T) {
 	dir := start(t)
 	dir.pipe("pipe")
@@ -104,6 +105,12 @@ func TestPipeDoesNotBlock(t *testing.T) {
 	}
 	dir.link("pipe", "a.yaml")
 	if _, err := files.Read(dir.path); err == nil || !strings.Contains(err.Error(), "a.yaml: is a named pipe") {
+		t.Errorf("Read: %v", err)
+	}
+	listener, err := net.Listen("unix", dir.file("socket"))
+	dir.check(err)
+	defer listener.Close()
+	if _, err := files.Read(dir.file("socket")); err == nil || !strings.Contains(err.Error(), "is a socket") {
 		t.Errorf("Read: %v", err)
 	}
 }

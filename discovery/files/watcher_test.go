@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -370,6 +371,52 @@ func TestWithoutNotification(t *testing.T) {
 	}
 }
 
+// A file that was changed shortly before it was read is read once more, in case that its times are not exact.
+func TestCoarseTimes(t *testing.T) {
+	dir := start(t)
+	set := func(version int, at time.Time) {
+		t.Helper()
+		dir.write("a.yaml", model("m", version))
+		dir.check(os.Chtimes(dir.file("a.yaml"), at, at))
+	}
+	w, _ := newWatcher(dir.path, 5*time.Millisecond)
+	w.OpenNotifierBy(noEvents)
+	var at time.Time
+	for in := false; !in; in = time.Since(at) < 2*time.Second { // a slow machine may need another attempt
+		at = time.Now().Add(-1500 * time.Millisecond)
+		set(1, at)
+		dir.check(w.Load())
+		set(2, at)
+	}
+	run(t, w)
+	becomes(t, w, "m", 2)
+}
+
+// A change is reported where symbolic links lead to.
+func TestLinksToElsewhere(t *testing.T) {
+	dir := start(t, "target.yaml", model("m", 1))
+	links := folder{t, filepath.Join(filepath.Dir(dir.path), "links")}
+	links.make()
+	links.link(filepath.Join("..", "documents", "target.yaml"), "a.yaml")
+	links.link(filepath.Join("..", "documents"), "all")
+	w, _ := follow(t, links.path, 0)
+	var interval time.Duration
+	if runtime.GOOS != "linux" {
+		interval = 100 * time.Millisecond // the directory around another one is watched on Linux only
+	}
+	all, _ := follow(t, links.file("all"), interval)
+	for v := 2; v < 4; v++ {
+		dir.write("target.yaml", model("m", v))
+		becomes(t, w, "m", v)
+		becomes(t, all, "m", v)
+	}
+	links.check(os.Mkdir(links.file("next"), 0o700))
+	links.write(filepath.Join("next", "a.yaml"), model("m", 9))
+	links.link("next", "all.new")
+	links.rename("all.new", "all")
+	becomes(t, all, "m", 9)
+}
+
 // Reload loads at once, and the log says so even if nothing has changed.
 func TestReload(t *testing.T) {
 	dir := start(t, "a.yaml", model("m", 1))
@@ -382,4 +429,6 @@ func TestReload(t *testing.T) {
 	rejects(t, w, 1, "a.yaml")
 	w.Reload()
 	testkit.WaitFor(t, "a second line", func() bool { return len(log.lines("documents rejected")) == 2 })
+	dir.replace("a.yaml", model("m", 1))
+	testkit.WaitFor(t, "the same documents again", func() bool { return len(w.State().Rejected) == 0 })
 }
