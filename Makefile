@@ -9,7 +9,7 @@ COUNT    ?= 1
 OUT      ?= $(if $(QUICK),var,docs)
 
 .DEFAULT_GOAL := help
-.PHONY: help up build test test-direct check bench bench-overload soak fuzz sdk clean
+.PHONY: help up build test test-direct test-serve check bench bench-overload soak fuzz sdk clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,6 +51,10 @@ test: ## run the tests, with the race detector where a C compiler is found
 test-direct: ## run the end-to-end tests with the entry calling the colos as functions, without HTTP in between
 	COLONNADE_DIRECT=1 $(GO) test -timeout 20m $(TEST_FLAGS) $(addprefix ./test/promises/,capacity durability refusals release streams)
 
+# Those that need several nodes, an etcd or a second colo are skipped; test/promises/serve always runs such processes.
+test-serve: ## run the end-to-end tests with each fleet being one process, as colonnade serve runs it
+	COLONNADE_SERVE=1 $(GO) test -timeout 20m $(TEST_FLAGS) $(addprefix ./test/promises/,capacity durability refusals release streams)
+
 check: ## formatting, go vet and the linters
 	@unformatted=$$(find . -name '*.go' -not -path '*/node_modules/*' -not -path '*/.venv/*' -print0 | xargs -0 gofmt -l); \
 	if [ -n "$$unformatted" ]; then echo "gofmt would change:"; echo "$$unformatted"; exit 1; fi
@@ -78,7 +82,7 @@ fuzz: ## run each fuzz target for FUZZTIME (10s)
 		done \
 	) || exit 1; done
 
-sdk: ## install the official SDKs and run their tests against a fleet
+sdk: ## install the official SDKs and run their tests against a fleet, and against one process
 	test/sdk/install.sh
 	test/sdk/run.sh
 

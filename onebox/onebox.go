@@ -66,6 +66,7 @@ type Config struct {
 	Latency Latency
 
 	Direct bool // the entry calls the colo servers as functions, without HTTP in between; not if there is a Latency
+	Serve  bool // one process is the entry and the server of the only colo, without etcd and with documents in files: see [node.RunServe]
 
 	Open       bool
 	Drain      time.Duration
@@ -79,14 +80,15 @@ type Config struct {
 
 // Fleet is a running fleet.
 type Fleet struct {
-	Etcd    string // URL
-	Dir     string
-	secure  bool // clients speak HTTPS with the entry
-	Entry   node.Running
-	Colos   []ColoNode
-	Engines []EngineNode
-	client  *clientv3.Client
-	Keys    *hop.Keys // sign and verify the hop tokens between nodes
+	Etcd      string // URL; empty if one process is the fleet
+	Documents string // directory of its files with documents; empty if they are in etcd
+	Dir       string
+	secure    bool         // clients speak HTTPS with the entry
+	Entry     node.Running // with Config.Serve, the same as the only one of Colos
+	Colos     []ColoNode
+	Engines   []EngineNode
+	client    *clientv3.Client // nil if one process is the fleet
+	Keys      *hop.Keys        // sign and verify the hop tokens between nodes
 
 	startServer func(colo, node string) (ColoNode, error)
 	links       *links
@@ -107,8 +109,11 @@ type EngineNode struct {
 	Simulated     *simengine.Engine
 }
 
-// Apply validates documents and writes them to the fleet's etcd.
+// Apply validates documents and writes them to the fleet's etcd, or to its files.
 func (f *Fleet) Apply(ctx context.Context, docs []document.Raw) error {
+	if f.client == nil {
+		return editFiles(ctx, f.Documents, docs)
+	}
 	_, err := etcd.Apply(ctx, f.client, node.Prefix, docs)
 	return err
 }
@@ -174,22 +179,32 @@ type allInOne struct {
 
 // start starts the parts of the fleet, each after the parts that it depends on.
 func (b *allInOne) start(ctx context.Context) error {
-	if err := errors.Join(b.config.checkServers(), b.config.Latency.check(b.config.Colos)); err != nil {
+	if err := errors.Join(b.config.checkServers(), b.config.checkServe(), b.config.Latency.check(b.config.Colos)); err != nil {
 		return err
 	}
 	b.teardown = append(b.teardown, b.fleet.links.close)
 	if err := b.startDir(); err != nil {
 		return err
 	}
-	b.progress("starting etcd")
-	if err := b.startEtcd(ctx); err != nil {
-		return err
+	if !b.config.Serve {
+		b.progress("starting etcd")
+		if err := b.startEtcd(ctx); err != nil {
+			return err
+		}
 	}
 	b.progress("starting engines")
 	docs, err := b.startEngines(ctx)
 	if err != nil {
 		return err
 	}
+	if b.config.Serve {
+		return b.startServe(ctx, override(docs, b.config.Documents))
+	}
+	return b.startNodes(ctx, docs)
+}
+
+// startNodes writes the documents to etcd, and starts the colo servers and the entry.
+func (b *allInOne) startNodes(ctx context.Context, docs []document.Raw) (err error) {
 	if docs, err = b.notStored(ctx, docs); err != nil {
 		return err
 	}
@@ -276,14 +291,16 @@ func (b *allInOne) node(name, place, listen, admin string) node.Config {
 	return c
 }
 
+// adminAddress returns the address of the entry's admin listener.
+func (b *allInOne) adminAddress() string { return cmp.Or(b.config.Admin, "127.0.0.1:0") }
+
+// connsPerIP returns the limit of connections to the entry per address. All clients may have one address.
+func (b *allInOne) connsPerIP() int { return cmp.Or(b.config.MaxConnsPerIP, math.MaxInt) }
+
 func (b *allInOne) startEntry(ctx context.Context) error {
-	admin := b.config.Admin
-	if admin == "" {
-		admin = "127.0.0.1:0"
-	}
 	config := node.EntryConfig{
-		Open: b.config.Open, TLS: b.config.TLS, MaxConnsPerIP: cmp.Or(b.config.MaxConnsPerIP, math.MaxInt), // all clients may have one address
-		Config: b.node("entry-1", EntryPlace, b.config.Listen, admin),
+		Open: b.config.Open, TLS: b.config.TLS, MaxConnsPerIP: b.connsPerIP(),
+		Config: b.node("entry-1", EntryPlace, b.config.Listen, b.adminAddress()),
 	}
 	if b.config.Latency != nil {
 		config.Region = b.config.Latency.region(EntryPlace, b.config.Colos)

@@ -51,6 +51,9 @@ func (f *Fleet) Engine(colo string) *simengine.Engine {
 			return e.Simulated
 		}
 	}
+	if colo != "ams" {
+		NeedsFleet(f.T, "a second colo")
+	}
 	f.T.Fatalf("no engine in %s", colo)
 	return nil
 }

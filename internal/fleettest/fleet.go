@@ -6,10 +6,12 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"colonnade/fleet"
 	"colonnade/fleet/document"
 	"colonnade/forwarding/hop"
 	"colonnade/internal/oracle"
@@ -19,6 +21,7 @@ import (
 
 // Fleet is a running fleet that belongs to one test. With COLONNADE_DIRECT in the environment, all entries call
 // their colo servers as functions, without HTTP in between; tests of what stands on the wire between nodes then fail.
+// With COLONNADE_SERVE, each fleet is one process as `colonnade serve` runs it, for the colo ams; tests that need more are skipped.
 type Fleet struct {
 	*onebox.Fleet
 	T      testing.TB
@@ -44,6 +47,9 @@ func StartClosed(t testing.TB, c onebox.Config, documents string) *Fleet {
 	oracle.LabelGoroutines(t)
 	setDefaults(t, &c)
 	c.Documents = append(c.Documents, split(t, documents)...)
+	if c.Serve && slices.ContainsFunc(c.Documents, func(d document.Raw) bool { return strings.HasPrefix(d.Key, string(fleet.KindServer)+"/") }) {
+		NeedsFleet(t, "a server of another process")
+	}
 	if !slices.ContainsFunc(c.Documents, func(d document.Raw) bool { return d.Key == patientDefaults.Key }) {
 		c.Documents = append(c.Documents, patientDefaults)
 	}
@@ -80,6 +86,9 @@ func setDefaults(t testing.TB, c *onebox.Config) {
 	c.Listen, c.Etcd, c.Dir = "127.0.0.1:0", "127.0.0.1:0", t.TempDir()
 	if c.Drain == 0 {
 		c.Drain = 300 * time.Millisecond // nothing runs any more when a test ends
+	}
+	if Serve() {
+		setServe(t, c)
 	}
 	if c.Colos == nil {
 		c.Colos = []string{"ams", "fra"}
@@ -122,9 +131,15 @@ func (f *Fleet) ApplyAndWait(documents string, inForce func() bool) {
 }
 
 // EndNode asks one node to end, as SIGTERM does. The returned function waits until it has ended, and so does the end of
-// the test.
+// the test. Of a fleet that is one process, entry-1 is that process.
 func (f *Fleet) EndNode(name string) (wait func()) {
 	f.T.Helper()
+	if f.Etcd == "" {
+		if name != "entry-1" {
+			NeedsFleet(f.T, "a colo server that ends before the entry")
+		}
+		name = f.Entry.Node
+	}
 	over := make(chan error, 1)
 	go func() { over <- f.End(name) }()
 	wait = sync.OnceFunc(func() {

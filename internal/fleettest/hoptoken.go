@@ -26,6 +26,7 @@ func (s *hopSequences) to(boot string) *hop.Sequence {
 // SignHop returns a hop token as an entry signs it, for the running process of the colo server that is the audience.
 func (f *Fleet) SignHop(token hop.Token, to hop.Binding, issued time.Time) string {
 	f.T.Helper()
+	NeedsFleet(f.T, "a listener for other nodes")
 	boot := ""
 	for _, c := range f.Colos {
 		if c.Node == to.Audience || hop.NodeName(c.Colo, c.Node) == to.Audience {

@@ -1,7 +1,6 @@
 package fleettest
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -45,18 +44,49 @@ func (f *Fleet) Page(admin, path string) []byte {
 	return text
 }
 
-// Metric returns the value of a metric without labels at a node.
+// Metric returns the value of a metric at a node, by its name and labels as the page shows them, but for the label role. That of the entry
+// is preferred if the entry and the colo server are one process.
 func (f *Fleet) Metric(admin, name string) (value float64) {
 	f.T.Helper()
-	for line := range bytes.Lines(f.Page(admin, "/metrics")) {
-		if rest, ok := bytes.CutPrefix(line, []byte(name+" ")); ok {
-			if _, err := fmt.Sscan(string(rest), &value); err == nil {
-				return value
+	page := string(f.Page(admin, "/metrics"))
+	for _, role := range []string{"entry", "colo"} {
+		for line := range strings.Lines(metricsOf(page, role)) {
+			if rest, ok := strings.CutPrefix(line, name+" "); ok {
+				if _, err := fmt.Sscan(rest, &value); err == nil {
+					return value
+				}
 			}
 		}
 	}
 	f.T.Fatalf("no metric %s", name)
 	return 0
+}
+
+// EntryMetrics returns the metrics of the entry, as text without the label role.
+func (f *Fleet) EntryMetrics() string {
+	f.T.Helper()
+	return metricsOf(string(f.Page(f.Entry.Admin, "/metrics")), "entry")
+}
+
+// metricsOf returns the lines of a page that are about the node or about one role, without the label role.
+func metricsOf(page, role string) string {
+	var own strings.Builder
+	for line := range strings.Lines(page) {
+		if line = withoutLabel(line, fmt.Sprintf("role=%q", role)); !strings.Contains(line, `role="`) {
+			own.WriteString(line)
+		}
+	}
+	return own.String()
+}
+
+// withoutLabel removes a label from a line of metrics. The other labels of the line, if it has any, keep their order.
+func withoutLabel(line, label string) string {
+	for _, form := range [][2]string{{"{" + label + "}", ""}, {"{" + label + ",", "{"}, {"," + label, ""}} {
+		if before, after, found := strings.Cut(line, form[0]); found {
+			return before + form[1] + after
+		}
+	}
+	return line
 }
 
 // Pools returns the state of a colo's pools, each as its home shows it, or if it has none for a moment, as any server does.

@@ -10,6 +10,7 @@ import (
 // StartServer starts one more server of a colo, or one again that EndNode has ended, and waits until the entry knows it.
 func (f *Fleet) StartServer(colo, name string) {
 	f.T.Helper()
+	NeedsFleet(f.T, "a colo server that starts")
 	if err := f.Fleet.StartServer(colo, name); err != nil {
 		f.T.Fatal(err)
 	}

@@ -32,6 +32,8 @@ type HopRequest struct {
 // StartStubColo runs the only server of a colo, and returns the documents of both. verdict says, by whether and how long
 // a request may wait, with which verdict to refuse it; empty = it is served.
 func StartStubColo(t testing.TB, colo, node string, verdict func(hop.Wait) string) (s *StubColo, documents string) {
+	t.Helper()
+	NeedsFleet(t, "a server of another process")
 	s = &StubColo{}
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == hop.PathAlive {

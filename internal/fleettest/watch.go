@@ -40,7 +40,10 @@ func (f *Fleet) WatchWith(c oracle.Config) {
 
 // addresses returns those of all nodes and of all engines.
 func (f *Fleet) addresses() []string {
-	all := []string{f.Entry.Address, strings.TrimPrefix(f.Etcd, "http://")}
+	all := []string{f.Entry.Address}
+	if f.Etcd != "" {
+		all = append(all, strings.TrimPrefix(f.Etcd, "http://"))
+	}
 	for _, n := range f.Colos {
 		all = append(all, n.Address)
 	}

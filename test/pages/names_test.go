@@ -103,7 +103,7 @@ func TestNamesExist(t *testing.T) {
 					t.Errorf("%s: `%s`: no program has the flag %s", page, text, first)
 				}
 			case aVariable.MatchString(text):
-				if !variables[text] && text != "COLONNADE_SOAK" && text != "COLONNADE_SEED" && text != "COLONNADE_DIRECT" {
+				if !variables[text] && text != "COLONNADE_SOAK" && text != "COLONNADE_SEED" && text != "COLONNADE_DIRECT" && text != "COLONNADE_SERVE" {
 					t.Errorf("%s: `%s`: no program reads it", page, text)
 				}
 			case first == "make" && len(words) == 2:

@@ -63,7 +63,7 @@ func (c commandLine) run(t *testing.T, f *onebox.Fleet, args ...string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, string(c), args...)
-	cmd.Env = append(os.Environ(), "COLONNADE_ETCD="+f.Etcd)
+	cmd.Env = append(os.Environ(), documentsAt(f))
 	var notes strings.Builder
 	cmd.Stderr = &notes
 	out, err := cmd.Output()
@@ -71,6 +71,14 @@ func (c commandLine) run(t *testing.T, f *onebox.Fleet, args ...string) string {
 		t.Fatalf("colonnade %s: %v\n%s", strings.Join(args, " "), err, notes.String())
 	}
 	return string(out)
+}
+
+// documentsAt returns the environment variable that says where the documents of a fleet are.
+func documentsAt(f *onebox.Fleet) string {
+	if f.Documents != "" {
+		return "COLONNADE_CONFIG=" + f.Documents
+	}
+	return "COLONNADE_ETCD=" + f.Etcd
 }
 
 // talk is a running script, which goes on when the test lets it.

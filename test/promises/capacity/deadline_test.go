@@ -16,7 +16,7 @@ import (
 // A client's deadline holds for the first byte, streamed or not, whichever header sets it; the smallest counts.
 func TestClientDeadlines(t *testing.T) {
 	t.Parallel()
-	f := fleettest.Start(t, onebox.Config{Engine: fleettest.QuickEngine(8)}, "")
+	f := fleettest.Start(t, onebox.Config{Engine: fleettest.QuickEngine(10)}, "")
 	f.WatchShared(16)
 	f.InjectFault(simengine.FaultStallHead, 0)
 	before := f.EngineRequests()
@@ -91,7 +91,7 @@ func TestDeadlineWhileQueued(t *testing.T) {
 	f := fleettest.Start(t, onebox.Config{Engine: fleettest.QuickEngine(2)}, "")
 	f.WatchShared(8)
 	f.InjectFault(simengine.FaultStallStream, 0)
-	release := f.HoldStreams(t, 4)
+	release := f.HoldStreams(t, 2*len(f.Engines))
 	before := f.EngineRequests()
 	a := f.Chat(fleettest.ChatBody(8, false), "x-colonnade-deadline-ms", "300")
 	if e := a.APIError(t); a.Status != 429 || e.Number != 42902 || e.Reason != "deadline" || e.RetryAfterMS < 1000 {

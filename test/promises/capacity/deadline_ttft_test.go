@@ -98,6 +98,7 @@ func TestDeadlineBelowTTFT(t *testing.T) {
 // A colo that is too slow for a request's deadline leaves the request to the next one.
 func TestDeadlineBelowTTFTOfOneColo(t *testing.T) {
 	t.Parallel()
+	fleettest.NeedsFleet(t, "a second colo")
 	f := fleettest.Start(t, onebox.Config{Engine: simengine.Config{Slots: ttftSlots, TTFT: slowTTFT, ITL: -1}},
 		"key: models/ordered\npool: demo\nrouting: {steps: [{colos: [ams, fra]}]}\nupstream_name: demo-chat\n")
 	f.WatchShared(2 * ttftSlots)

@@ -109,6 +109,7 @@ func TestAliasMoves(t *testing.T) {
 // A flow decides where requests go as soon as it is written. A bad version of it changes nothing.
 func TestFlowChanges(t *testing.T) {
 	t.Parallel()
+	fleettest.NeedsFleet(t, "a second colo")
 	f := fleettest.Start(t, onebox.Config{Engine: fleettest.QuickEngine(8)}, "key: models/flowing\npool: demo\nupstream_name: demo-chat\nrouting: {algorithm: flow}\n")
 	o := f.Operator()
 	servedBy := func(colo string) {
@@ -170,6 +171,7 @@ func TestTimeoutsOfRunningRequests(t *testing.T) {
 // there.
 func TestRoutingChanges(t *testing.T) {
 	t.Parallel()
+	fleettest.NeedsFleet(t, "a second colo")
 	// One colo a step, since a step puts colos last that were full a moment ago.
 	const steps = "key: models/demo-chat\npool: demo\nrouting: {steps: [{colos: [ams]}, {colos: [fra]}]}"
 	f := fleettest.Start(t, onebox.Config{Engine: fleettest.SlowEngine(2)}, "key: pools/demo\nqueue: {max_wait: 60s}\n---\n"+steps)

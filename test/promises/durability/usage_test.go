@@ -152,29 +152,29 @@ func TestUsageOfEveryAPI(t *testing.T) {
 			if unit := e.CostUnit; (unit == "neurons") != (c.want != billed{}) {
 				t.Errorf("cost in %q", unit)
 			}
-			checkEvents(t, e, f.FinalEvent(analytics.KindRequest, id), c, len(a.Body))
+			checkEvents(f.In(t), e, f.FinalEvent(analytics.KindRequest, id), c, len(a.Body))
 		})
 	}
 }
 
 // checkEvents checks the events of a request that was served.
-func checkEvents(t *testing.T, inference, request analytics.Event, c usageCase, bytes int) {
-	t.Helper()
+func checkEvents(f *fleettest.Fleet, inference, request analytics.Event, c usageCase, bytes int) {
+	f.T.Helper()
 	streamed := c.stream || strings.Contains(c.body, `"sse"`)
 	for _, e := range []analytics.Event{inference, request} {
 		if e.Outcome != analytics.OutcomeCompleted || e.Status != 200 || e.Partial || e.Code != "" || e.Reason != "" || e.Attempts != 1 ||
-			e.Account != "open" || e.Model != "priced" || e.Pool != "demo" || e.ColoID != "ams" || e.SourceColoID != "entry-1" ||
+			e.Account != "open" || e.Model != "priced" || e.Pool != "demo" || e.ColoID != "ams" || e.SourceColoID != f.Entry.Node ||
 			!slices.Equal(e.ColoPath, []string{"ams/ams-1"}) || !e.Beta || e.Streamed != streamed || e.WebSocket || e.ExternalEndpoint || e.QueuedInColo ||
 			e.LocalQueueSize != 0 || e.QueuingTime != 0 || e.BytesIn == 0 || e.MessagesIn+e.MessagesOut != 0 ||
 			e.TimeToFirstToken <= 0 || e.RequestTime < e.TimeToFirstToken || e.RequestID == "" || e.Time.IsZero() {
-			t.Errorf("%s event %+v", e.Kind, e)
+			f.T.Errorf("%s event %+v", e.Kind, e)
 		}
 	}
 	if inference.Node != "ams-1" || inference.Endpoint != "sim-1" || inference.Engine != "openai" || inference.InferenceTime <= 0 || int(inference.BytesOut) != bytes {
-		t.Errorf("inference event %+v, %d bytes were sent", inference, bytes)
+		f.T.Errorf("inference event %+v, %d bytes were sent", inference, bytes)
 	}
-	if request.Node != "entry-1" || request.Endpoint != "" || int(request.BytesOut) != bytes || request.RequestID != inference.RequestID || (billOf(request) != billed{}) {
-		t.Errorf("request event %+v, %d bytes were sent", request, bytes)
+	if request.Node != f.Entry.Node || request.Endpoint != "" || int(request.BytesOut) != bytes || request.RequestID != inference.RequestID || (billOf(request) != billed{}) {
+		f.T.Errorf("request event %+v, %d bytes were sent", request, bytes)
 	}
 }
 

@@ -98,6 +98,7 @@ func expectOneRefusal(t *testing.T, a wiretest.Response) {
 // Requests for a full colo go to the next one. When all are full, a request waits in one of them for the next slot; one that must
 // not wait is refused at once and reaches no engine.
 func TestSpillOver(t *testing.T) {
+	fleettest.NeedsFleet(t, "a second colo")
 	f := fleettest.Start(t, onebox.Config{Engine: fleettest.QuickEngine(2)}, "")
 	f.Watch(8)
 	f.InjectFault(simengine.FaultStallStream, 0)

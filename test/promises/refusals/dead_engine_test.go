@@ -144,6 +144,7 @@ func TestDeadEnginesOfAPool(t *testing.T) {
 // another, the error says that nothing was sent.
 func TestDeadColo(t *testing.T) {
 	t.Parallel()
+	fleettest.NeedsFleet(t, "a second colo")
 	here, documents := startMortalEngines(t, "ams", "mortal", 2)
 	there, more := startMortalEngines(t, "fra", "mortal", 1)
 	f := fleettest.Start(t, onebox.Config{}, documents+more+modelWithoutRetries("mortal"))

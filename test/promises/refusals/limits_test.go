@@ -54,7 +54,7 @@ func formOf(parts int) string {
 func counted(f *fleettest.Fleet, name string) map[string]float64 {
 	f.T.Helper()
 	by := map[string]float64{}
-	for line := range strings.Lines(string(f.Page(f.Entry.Admin, "/metrics"))) {
+	for line := range strings.Lines(f.EntryMetrics()) {
 		if rest, ok := strings.CutPrefix(line, name+`{reason="`); ok {
 			reason, value, _ := strings.Cut(rest, `"} `)
 			var err error

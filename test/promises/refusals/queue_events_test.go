@@ -316,6 +316,7 @@ func leavesWaiting(f *fleettest.Fleet, authorization string) {
 // retried, and a drain ends it with its reason.
 func TestQueueEventsOfRetriesAndDrain(t *testing.T) {
 	t.Parallel()
+	fleettest.NeedsFleet(t, "a second colo")
 	f := fleettest.StartSecure(t, onebox.Config{Engine: fleettest.QuickEngine(1), Drain: time.Second}, `key: models/demo-chat
 pool: demo
 routing: {algorithm: steps, steps: [{colos: [ams], pick: order}, {colos: [fra], pick: order}]}

@@ -70,6 +70,7 @@ func TestNoRetryAfterFirstByte(t *testing.T) {
 // A request whose engine fails before the first byte is served by another colo.
 func TestRetryBeforeFirstByte(t *testing.T) {
 	t.Parallel()
+	fleettest.NeedsFleet(t, "a second colo")
 	f := fleettest.Start(t, onebox.Config{Engine: fleettest.QuickEngine(4)}, "")
 	f.WatchShared(4)
 	for _, stream := range []bool{false, true} {

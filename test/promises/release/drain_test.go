@@ -25,6 +25,7 @@ import (
 // stored returns a document in etcd; it is empty if there is none or etcd does not answer.
 func stored(f *fleettest.Fleet, key string) string {
 	f.T.Helper()
+	fleettest.NeedsFleet(f.T, "an etcd")
 	client, err := etcd.Dial([]string{f.Etcd})
 	if err != nil {
 		f.T.Fatal(err)
@@ -43,6 +44,7 @@ func stored(f *fleettest.Fleet, key string) string {
 // retry, and so do new requests.
 func TestColoDrains(t *testing.T) {
 	t.Parallel()
+	fleettest.NeedsFleet(t, "a colo server that ends before the entry")
 	f := fleettest.Start(t, onebox.Config{Engine: fleettest.SteadyEngine(2), Drain: testkit.Timeout},
 		"key: models/demo-chat\npool: demo\nretry: {errors: 0, out_of_capacity: 0}\nrouting: {steps: [{colos: [ams]}, {colos: [fra]}]}\n---\n"+
 			"key: pools/demo\nqueue: {max_wait: 1m}\n")
@@ -85,6 +87,7 @@ func TestColoDrains(t *testing.T) {
 // When the only colo drains, waiting and new requests are refused with the reason draining and a Retry-After.
 func TestLastColoDrains(t *testing.T) {
 	t.Parallel()
+	fleettest.NeedsFleet(t, "a colo server that ends before the entry")
 	f := fleettest.Start(t, onebox.Config{Colos: []string{"ams"}, Engine: fleettest.SteadyEngine(1), Drain: testkit.Timeout}, "")
 	stream := f.BeginChat(fleettest.ChatBody(250, true))
 	stream.ReadUntil("data:", 1)
@@ -106,7 +109,7 @@ func TestLastColoDrains(t *testing.T) {
 func TestDrainEndsStreamsByErrorEvent(t *testing.T) {
 	t.Parallel()
 	entryDrained := analytics.OutcomeClientGone
-	if fleettest.Direct() {
+	if fleettest.Direct() || fleettest.Serve() {
 		entryDrained = analytics.OutcomeDrained // the colo knows why the request ended, and not only that it did
 	}
 	for _, c := range []struct {
@@ -153,6 +156,7 @@ func TestDrainEndsStreamsByErrorEvent(t *testing.T) {
 // without a reset; so do those of a draining entry.
 func TestDrainOfSessions(t *testing.T) {
 	t.Parallel()
+	fleettest.NeedsFleet(t, "a colo server that ends before the entry")
 	f := fleettest.Start(t, onebox.Config{Engine: fleettest.QuickEngine(4), Drain: 2 * time.Second}, "")
 	o := f.Operator()
 	first := f.DialRealtime("demo-realtime")

@@ -15,6 +15,7 @@ import (
 // refusals that make the entry go on to the next colo, each with its events. COLONNADE_DIRECT=1 runs all other tests so.
 func TestColoInTheSameProcess(t *testing.T) {
 	t.Parallel()
+	fleettest.NeedsFleet(t, "two colos")
 	f := fleettest.Start(t, onebox.Config{Direct: true, Engine: fleettest.SteadyEngine(1)}, realtimeModels)
 	f.WatchShared(0)
 	first := f.BeginChat(fleettest.ChatBody(60, true), "x-request-id: the-first")

@@ -36,15 +36,16 @@ func TestHungModelDoesNotSlowOthers(t *testing.T) {
 	f := fleettest.Start(t, onebox.Config{Engine: fleettest.QuickEngine(4)}, documents)
 	f.Watch(24) // fasthttp keeps the goroutines of the connections for some seconds
 	f.InjectFault(simengine.FaultStallHead, 0)
+	slots := 4 * len(f.Engines)
 
 	var alone, beside []time.Duration
 	for range rounds {
 		alone = append(alone, p99(t, f, requests))
 		release := hang(f, 20)
-		testkit.WaitFor(t, "every slot and queue of the other model to be taken", func() bool { return f.RunningRequests() == 8 })
+		testkit.WaitFor(t, "every slot and queue of the other model to be taken", func() bool { return f.RunningRequests() == slots })
 		beside = append(beside, p99(t, f, requests))
-		if n := f.RunningRequests(); n != 8 {
-			t.Errorf("%d requests of the other model hang, want 8", n)
+		if n := f.RunningRequests(); n != slots {
+			t.Errorf("%d requests of the other model hang, want %d", n, slots)
 		}
 		release()
 	}
