@@ -24,6 +24,7 @@ import (
 	"colonnade/forwarding/peer"
 	"colonnade/forwarding/peertls"
 	"colonnade/forwarding/server"
+	"colonnade/internal/ctxtime"
 )
 
 // DefaultColo is the name of the colo of a process that serves one place, unless its documents name another one.
@@ -120,6 +121,7 @@ func RunServe(ctx context.Context, c ServeConfig, serving func(Running)) error {
 	t.Go(func() error { return s.reload(t.ctx, c.Reload) })
 	t.Go(func() error { return s.applyTables(t.ctx) })
 	r.serveAdmin(t, s.pages())
+	r.lingerAfterKill(t.stopping)
 	t.Go(func() error { return r.entry.Serve(r.requests) }) // without a table, requests are refused as "starting"
 	if r.acme != nil {
 		t.Go(func() error { return r.acme.Run(t.ctx) })
@@ -143,6 +145,14 @@ func RunServe(ctx context.Context, c ServeConfig, serving func(Running)) error {
 	err = errors.Join(err, t.Wait())
 	c.Logger.Info("stopped", "node", c.Node)
 	return err
+}
+
+// lingerAfterKill waits, if an earlier process has left requests without an end, until engines have noticed its end: those requests would
+// otherwise run beside the ones of this process. It cannot know that without a data directory.
+func (r *runtime) lingerAfterKill(ctx context.Context) {
+	if s := r.log.Stats(); s.Crashed > 0 || s.OpenBegins > 0 {
+		ctxtime.Sleep(ctx, colo.Linger)
+	}
 }
 
 // place is an entry and a colo server in one process.

@@ -1,0 +1,60 @@
+package node_test
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"colonnade/analytics"
+	"colonnade/analytics/journal"
+	"colonnade/colo"
+	"colonnade/node"
+)
+
+// startServe runs a process for one colo until it serves, stops it, and returns how long the start took.
+func startServe(t *testing.T, c node.ServeConfig) (took time.Duration) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	began := time.Now()
+	if err := node.RunServe(ctx, c, func(node.Running) { took = time.Since(began); cancel() }); err != nil {
+		t.Fatal(err)
+	}
+	return took
+}
+
+// A process that finds requests of an earlier one without an end waits before it serves, since engines may still have them. The next one, which
+// finds none, does not.
+func TestServeAfterKill(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	documents := filepath.Join(dir, "documents.yaml")
+	if err := os.WriteFile(documents, []byte("key: models/m\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := node.ServeConfig{Documents: documents, Open: true, Config: node.Config{
+		Node: "local-1", Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", DataDir: filepath.Join(dir, "data"), Drain: time.Second,
+		Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
+	}}
+	startServe(t, c)
+	log, err := journal.Open(journal.Config{Dir: c.DataDir, Node: c.Node})
+	if err != nil {
+		t.Fatal(err)
+	}
+	log.Append(&analytics.Event{EventID: "e", RequestID: "r", Kind: analytics.KindInference, Phase: analytics.PhaseBegin, Model: "m", Account: "a"})
+	if err := log.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if took := startServe(t, c); took < colo.Linger {
+		t.Errorf("after a kill, it serves after %v, when engines may not have noticed yet that the earlier process has ended", took)
+	}
+	for range 10 { // a busy machine may take as long for a start
+		if startServe(t, c) < colo.Linger {
+			return
+		}
+	}
+	t.Error("it waits although every request has an end")
+}
