@@ -31,15 +31,14 @@ func (f *Fleet) startEngines() {
 	for _, colo := range f.config.Colos {
 		for _, pool := range f.Pools() {
 			for i := range f.config.Engines {
-				e := f.startEngine(pool)
-				e.Colo, e.ID = colo, fmt.Sprintf("%s-%d", pool, i+1)
-				f.Engines = append(f.Engines, e)
+				f.StartEngine(fmt.Sprintf("%s-%d", pool, i+1), pool).Colo = colo
 			}
 		}
 	}
 }
 
-func (f *Fleet) startEngine(pool string) *Engine {
+// StartEngine starts one more engine in the first colo, without a document.
+func (f *Fleet) StartEngine(id, pool string) *Engine {
 	f.T.Helper()
 	ip := "127.0.0.1"
 	if f.network != nil {
@@ -49,7 +48,7 @@ func (f *Fleet) startEngine(pool string) *Engine {
 	if err != nil {
 		f.T.Fatal(err)
 	}
-	e := &Engine{URL: "http://" + ln.Addr().String(), Pool: pool, Limit: f.config.Slots}
+	e := &Engine{Colo: Colo, ID: id, URL: "http://" + ln.Addr().String(), Pool: pool, Limit: f.config.Slots}
 	e.Engine = simengine.New(simengine.Config{
 		Slots: e.Limit, TTFT: f.config.TTFT, ITL: f.config.ITL, Tokens: 1 << 20, Watch: e.keep,
 	})
@@ -63,6 +62,7 @@ func (f *Fleet) startEngine(pool string) *Engine {
 		}
 		e.Close()
 	})
+	f.Engines = append(f.Engines, e)
 	return e
 }
 

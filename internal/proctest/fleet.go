@@ -40,13 +40,15 @@ type Config struct {
 
 	Documents  string // further YAML documents, each after a line of ---; they replace earlier ones
 	Gossip     bool   // servers gossip with each other; needs Namespaces
+	Serve      bool   // one process, edge-1, is the fleet, with documents in the file Path and without etcd; not with Namespaces
 	Namespaces bool   // each node has a network namespace of its own; the test is skipped where that cannot be had
 }
 
 // Fleet is a running fleet that belongs to one test. Its methods are called from the test's goroutine.
 type Fleet struct {
 	T       testing.TB
-	Etcd    *etcdtest.Process
+	Etcd    *etcdtest.Process // nil if one process is the fleet
+	Path    string            // of the file with its documents; empty if they are in etcd
 	Engines []*Engine
 	Entries []*Node
 	Servers []*Node // also those that have ended; Server finds one by its name
@@ -74,19 +76,30 @@ func Start(t testing.TB, c Config) *Fleet {
 	if c.Namespaces {
 		f.network = newNetwork(t)
 	}
-	f.Etcd = etcdtest.StartProcess(t, testkit.EtcdProgram(t))
-	f.startEngines()
-	f.Apply(f.documents() + c.Documents)
-	for _, colo := range c.Colos {
-		for i := range c.Servers {
-			f.StartServer(fmt.Sprintf("%s-%d", colo, i+1))
-		}
-	}
-	for i := range c.Entries {
-		f.Entries = append(f.Entries, f.startNode("entry", fmt.Sprintf("edge-%d", i+1), "-open"))
+	if c.Serve {
+		f.startEngines()
+		f.startServe()
+	} else {
+		f.Etcd = etcdtest.StartProcess(t, testkit.EtcdProgram(t))
+		f.startEngines()
+		f.startNodes()
 	}
 	f.WaitReady()
 	return f
+}
+
+// startNodes applies the documents, and starts the colo servers and the entries.
+func (f *Fleet) startNodes() {
+	f.T.Helper()
+	f.Apply(f.documents() + f.config.Documents)
+	for _, colo := range f.config.Colos {
+		for i := range f.config.Servers {
+			f.StartServer(fmt.Sprintf("%s-%d", colo, i+1))
+		}
+	}
+	for i := range f.config.Entries {
+		f.Entries = append(f.Entries, f.startNode("entry", fmt.Sprintf("edge-%d", i+1), "-open"))
+	}
 }
 
 // documents returns the fleet's documents. On a slow machine, a connect may take longer than a second.
@@ -115,7 +128,7 @@ func (f *Fleet) Pools() (names []string) {
 	return names
 }
 
-// Apply applies documents by the CLI.
+// Apply applies documents by the CLI, to etcd or to the file.
 func (f *Fleet) Apply(documents string) {
 	f.T.Helper()
 	file := filepath.Join(f.T.TempDir(), "fleet.yaml")
@@ -127,11 +140,15 @@ func (f *Fleet) Apply(documents string) {
 	}
 }
 
-// Run runs a command of the CLI against the fleet's etcd, to its end.
+// Run runs a command of the CLI against the fleet's etcd or file, to its end.
 func (f *Fleet) Run(args ...string) (output string, err error) {
 	f.T.Helper()
 	cmd := exec.Command(testkit.Binary(f.T, "colonnade"), args...)
-	cmd.Env = append(os.Environ(), "COLONNADE_ETCD=http://"+f.Etcd.Address)
+	where := "COLONNADE_CONFIG=" + f.Path
+	if f.Etcd != nil {
+		where = "COLONNADE_ETCD=http://" + f.Etcd.Address
+	}
+	cmd.Env = append(os.Environ(), where)
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
@@ -174,6 +191,9 @@ func (f *Fleet) WaitReady() {
 	f.T.Helper()
 	for _, n := range f.Running() {
 		n.WaitReady()
+	}
+	if f.Etcd == nil {
+		return
 	}
 	var want []string
 	for _, n := range f.Servers {

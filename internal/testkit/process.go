@@ -53,6 +53,9 @@ func (p *Process) Output() string {
 	return string(text)
 }
 
+// PID returns the id of the process.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
 // Signal sends a signal. The error is os.ErrProcessDone if the process has ended.
 func (p *Process) Signal(s os.Signal) error { return p.cmd.Process.Signal(s) }
 
