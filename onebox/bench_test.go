@@ -81,9 +81,17 @@ func dialBench(address string) (net.Conn, error) { return net.Dial("tcp", addres
 
 // bareProxy forwards to one address and does nothing else.
 func bareProxy(b *testing.B, to string) string {
-	client := &fasthttp.HostClient{Addr: to, MaxConns: 4096, StreamResponseBody: true, Dial: dialBench}
+	client := bareClient(to)
 	b.Cleanup(client.CloseIdleConnections)
-	return serveBench(b, func(rc *fasthttp.RequestCtx) {
+	return serveBench(b, forwardBare(client))
+}
+
+func bareClient(to string) *fasthttp.HostClient {
+	return &fasthttp.HostClient{Addr: to, MaxConns: 4096, StreamResponseBody: true, Dial: dialBench}
+}
+
+func forwardBare(client *fasthttp.HostClient) fasthttp.RequestHandler {
+	return func(rc *fasthttp.RequestCtx) {
 		resp := fasthttp.AcquireResponse()
 		if err := client.Do(&rc.Request, resp); err != nil {
 			rc.Error(err.Error(), fasthttp.StatusBadGateway)
@@ -96,7 +104,7 @@ func bareProxy(b *testing.B, to string) string {
 			return
 		}
 		rc.SetBodyStream(resp.BodyStream(), -1)
-	})
+	}
 }
 
 // contestants returns the base URLs of the chain and of Colonnade, in front of one engine.
