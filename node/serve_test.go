@@ -14,8 +14,8 @@ import (
 	"colonnade/node"
 )
 
-// startServe runs a process for one colo until it serves, stops it, and returns how long the start took.
-func startServe(t *testing.T, c node.ServeConfig) (took time.Duration) {
+// serveAndStop runs a process for one colo until it serves, stops it, and returns how long the start took.
+func serveAndStop(t *testing.T, c node.ServeConfig) (took time.Duration) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -39,7 +39,7 @@ func TestServeAfterKill(t *testing.T) {
 		Node: "local-1", Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", DataDir: filepath.Join(dir, "data"), Drain: time.Second,
 		Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	}}
-	startServe(t, c)
+	serveAndStop(t, c)
 	log, err := journal.Open(journal.Config{Dir: c.DataDir, Node: c.Node})
 	if err != nil {
 		t.Fatal(err)
@@ -48,11 +48,11 @@ func TestServeAfterKill(t *testing.T) {
 	if err := log.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if took := startServe(t, c); took < colo.Linger {
+	if took := serveAndStop(t, c); took < colo.Linger {
 		t.Errorf("after a kill, it serves after %v, when engines may not have noticed yet that the earlier process has ended", took)
 	}
 	for range 10 { // a busy machine may take as long for a start
-		if startServe(t, c) < colo.Linger {
+		if serveAndStop(t, c) < colo.Linger {
 			return
 		}
 	}
