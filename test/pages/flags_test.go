@@ -79,7 +79,8 @@ func TestFlagsOnServePage(t *testing.T) {
 	var rows [][]string
 	for _, o := range options {
 		meaning, fallback := o.split()
-		rows = append(rows, []string{"`-" + o.names + "`", fallback, meaning})
+		name, _, _ := strings.Cut(o.names, " [") // "engine URL [ --engine URL ]" may be repeated
+		rows = append(rows, []string{"`-" + name + "`", fallback, meaning})
 	}
 	docpage.Check(t, "docs/serve.md", map[string]string{"flags of serve": docpage.Table([]string{"flag", "default", "meaning"}, rows)})
 }
