@@ -81,6 +81,7 @@ type runtime struct {
 	config   Config
 	client   *clientv3.Client
 	watcher  documents
+	source   string // of the documents, for operators; empty = etcd
 	log      *journal.Log
 	metrics  *metrics.Registry
 	requests net.Listener

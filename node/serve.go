@@ -92,6 +92,17 @@ func (c *ServeConfig) check() (err error) {
 	return (&ColoConfig{Config: c.Config, Colo: c.Colo, CredentialsDir: c.CredentialsDir}).checkSettings()
 }
 
+// source returns where the documents are from, for operators.
+func (c *ServeConfig) source() string {
+	switch {
+	case c.Documents == "":
+		return "engines"
+	case len(c.Engines) == 0:
+		return "files at " + c.Documents
+	}
+	return "engines, and files at " + c.Documents
+}
+
 // RunServe runs an entry and a colo server in one process until ctx is done, and then drains them. The entry calls the colo server as a
 // function. It calls serving once requests are served.
 func RunServe(ctx context.Context, c ServeConfig, serving func(Running)) error {
@@ -167,6 +178,7 @@ type place struct {
 func (r *runtime) newPlace(c *ServeConfig, documents *files.Watcher) (*place, error) {
 	s := &place{config: c, documents: documents}
 	r.watch(documents)
+	r.source = c.source()
 	settings := r.coloSettings(&ColoConfig{Config: c.Config, Colo: c.Colo, CredentialsDir: c.CredentialsDir})
 	settings.Metrics, settings.Logger = metrics.WithRole(r.metrics, "colo"), c.Logger.With("role", "colo")
 	var err error

@@ -152,7 +152,7 @@ func (l *problemList) addNode(s *fleetState, n *nodeState) {
 		l.errorf(n.Document, "%s: is not ready: %s", name, n.NotReady)
 	}
 	if age := seconds(c.AgeSeconds); age > quietLimit && c.Source != "" {
-		l.errorf(n.Document, "%s: has not been able to look at the %s for %s; the documents of then are in force", name, c.Source, brief(age))
+		l.errorf(n.Document, "%s: has not been able to read its documents (%s) for %s; those of then are in force", name, c.Source, brief(age))
 	} else if age > quietLimit {
 		l.errorf(n.Document, "%s: has not heard from etcd for %s; the documents of revision %d are in force", name, brief(age), c.Revision)
 	}

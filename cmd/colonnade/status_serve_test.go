@@ -13,13 +13,13 @@ import (
 func TestStatusOfOnePlace(t *testing.T) {
 	t.Setenv("COLONNADE_ETCD", "http://127.0.0.1:1")
 	serve := pooled("ams-1", idlePage)
-	c := node.ConfigState{Node: "local-1", Source: "files in conf", Revision: 7, AgeSeconds: 1.5}
+	c := node.ConfigState{Node: "local-1", Source: "files at conf", Revision: 7, AgeSeconds: 1.5}
 	serve.config = func() node.ConfigState { return c }
 	admin := serve.serve(t)
 
-	out := run(t, "", "status", "-admin", admin).want(t, "local-1 at "+admin+", documents: files in conf", "chat in fra")
+	out := run(t, "", "status", "-admin", admin).want(t, "local-1 at "+admin+", documents: files at conf", "chat in fra")
 	config := run(t, "", "config", "status", "-admin", admin).want(t, "no problems")
-	if !hasRow(config, "local-1|serve|127.0.0.1:?|files in conf|7|1.50s|0") {
+	if !hasRow(config, "local-1|serve|127.0.0.1:?|files at conf|7|1.50s|0") {
 		t.Errorf("got\n%s", config)
 	}
 	for _, word := range []string{"etcd", "record", "BEHIND", "EXPIRED"} {
@@ -36,7 +36,7 @@ func TestStatusOfOnePlace(t *testing.T) {
 	c.Conflicts = []fleet.Conflict{{What: fleet.ConflictURL, Value: "http://h:1", Winner: "endpoints/local/a", Loser: "endpoints/local/b"}}
 	want := []string{
 		"conf/pools.yaml:3: pools/b: queue.limit: must be at least 0; an earlier version is in force", "conf/keys.yaml: has API keys",
-		"has not been able to look at the files in conf for 1m1s", `endpoints/local/b: url: "http://h:1": not in force`, "4 errors found",
+		"has not been able to read its documents (files at conf) for 1m1s", `endpoints/local/b: url: "http://h:1": not in force`, "4 errors found",
 	}
 	run(t, "", "config", "status", "-admin", admin).fail(t, want...)
 	r := run(t, "", "status", "-admin", admin)
@@ -46,7 +46,7 @@ func TestStatusOfOnePlace(t *testing.T) {
 	}
 	var state fleetState
 	r = run(t, "", "config", "status", "-admin", admin, "-json")
-	if err := json.Unmarshal([]byte(r.out), &state); err != nil || len(state.Nodes) != 1 || state.Nodes[0].Role != "serve" || state.Nodes[0].Config.Source != "files in conf" {
+	if err := json.Unmarshal([]byte(r.out), &state); err != nil || len(state.Nodes) != 1 || state.Nodes[0].Role != "serve" || state.Nodes[0].Config.Source != "files at conf" {
 		t.Errorf("%v: %s", err, r.out)
 	}
 	run(t, "", "config", "status", "-admin", "x").fail(t, "must be host:port")

@@ -236,6 +236,21 @@ func TestEditWaitsForTheLock(t *testing.T) {
 	}
 }
 
+// Two paths may lead to one directory, as with a bind mount.
+func TestLockOfADirectoryWithTwoNames(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for range 2 {
+		unlock, err := lock(ctx, []string{dir, dir + "/."})
+		if err != nil {
+			t.Fatal(err)
+		}
+		unlock()
+	}
+}
+
 // An editor takes no lock: what it writes after the files were read is read again.
 func TestEditNoticesAnEditor(t *testing.T) {
 	t.Parallel()
