@@ -292,8 +292,8 @@ func TestEditNoticesAnEditor(t *testing.T) {
 		writeFile(t, dir, "a.yaml", fmt.Sprintf("key: pools/a%d\n", calls))
 		return append(docs, Located{Raw: raw("models/new", "{}")}), nil
 	})
-	if !errors.Is(err, context.Canceled) || keysAt(t, dir) != "pools/a3" {
-		t.Errorf("%v: %s", err, keysAt(t, dir))
+	if !errors.Is(err, context.Canceled) || keysAt(t, dir) != "pools/a3" || namesIn(t, dir) != "a.yaml" {
+		t.Errorf("%v: %s in %s", err, keysAt(t, dir), namesIn(t, dir))
 	}
 }
 
