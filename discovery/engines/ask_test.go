@@ -17,6 +17,7 @@ import (
 	"colonnade/fleet/document"
 	"colonnade/internal/simengine"
 	"colonnade/internal/testkit"
+	"colonnade/reasons"
 )
 
 // Each kind of engine is recognised by its own pages, and says what it says there.
@@ -174,6 +175,11 @@ func TestAskSaysWhatAnsweredInsteadOfAnEngine(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, `{"object":"list","data":[{"id":"m","owned_by":"llamacpp"}]}`)
 	}), "GET /props answers 401", "API key")
+
+	f(serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("X-Colonnade-Reason", reasons.Starting)
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}), "it is Colonnade, this process or another", "not that of -listen")
 
 	plain := status(200, "")
 	f("https"+strings.TrimPrefix(plain, "http"), "without TLS", "http://")

@@ -114,11 +114,25 @@ func (q inquiry) do(ctx context.Context, method, path, body string) (page, error
 	if err != nil {
 		return p, q.failure(err)
 	}
+	if isGateway(response.Header) {
+		return p, &NotEngineError{URL: q.url, Answer: "it is Colonnade, this process or another",
+			Advice: "give the URL of the engine itself, and not that of -listen or of an entry"}
+	}
 	if len(p.body) > pageSize {
 		p.body = p.body[:pageSize]
 		return p, &NotEngineError{URL: q.url, Answer: fmt.Sprintf("%s has more than %d MiB", p.request, pageSize>>20), Advice: giveEngine}
 	}
 	return p, nil
+}
+
+// isGateway reports whether an answer is from this process itself, or from another that grants permits on engines.
+func isGateway(header http.Header) bool {
+	for name := range header {
+		if strings.HasPrefix(name, "X-Colonnade-") {
+			return true
+		}
+	}
+	return false
 }
 
 // into reads a page into v, and reports whether it is a JSON object of an engine. Fields of another type than expected are
@@ -136,7 +150,7 @@ func (p page) into(v any) bool {
 func (p page) String() string {
 	text := fmt.Sprintf("%s answers %d %s", p.request, p.status, http.StatusText(p.status))
 	kind, _, _ := strings.Cut(p.kind, ";")
-	body := shown(string(p.body[:min(len(p.body), maxShown)]))
+	body := printable(string(p.body[:min(len(p.body), maxShown)]))
 	switch {
 	case len(p.body) == 0:
 		return text
