@@ -74,8 +74,12 @@ func (f *follower) wait(ctx context.Context) {
 			} else {
 				f.notifier.close() // the next look opens it again
 			}
-		case <-f.notifier.errors(): // such as too many changes at once
-			f.reported = true
+		case _, open := <-f.notifier.errors():
+			if open {
+				f.reported = true // the error is that of too many changes at once
+			} else {
+				f.notifier.close()
+			}
 		}
 		timer.Reset(time.Until(f.next()))
 	}
@@ -157,29 +161,35 @@ func (f *follower) load() {
 	if !ok {
 		err = f.watcher.Load()
 	}
-	f.log(err, f.watcher.State().Revision != before)
+	f.log(loadResult{err: err, before: before})
 }
 
 // reload loads the files at once.
 func (f *follower) reload() {
-	err := f.watcher.Load()
-	f.rejected = "" // so that the result is logged in any case
-	f.log(err, true)
+	before := f.watcher.State().Revision
+	f.log(loadResult{err: f.watcher.Load(), before: before, requested: true})
+}
+
+type loadResult struct {
+	err       error
+	before    int64 // revision before the load
+	requested bool  // the result is logged in any case
 }
 
 // log logs the result of a load, unless that is as before.
-func (f *follower) log(err error, changed bool) {
+func (f *follower) log(r loadResult) {
 	f.settler, f.restless = settler{}, 0
 	logger, path := f.watcher.config.Logger, f.watcher.config.Path
-	if err != nil {
-		if text := logText(err); text != f.rejected {
+	if r.err != nil {
+		if text := logText(r.err); text != f.rejected || r.requested {
 			f.rejected = text
 			logger.Warn("documents rejected", "path", path, "error", text, "last_good_in_force", f.watcher.isReady())
 		}
 		return
 	}
-	if changed || f.rejected != "" {
-		logger.Info("documents in force", "path", path, "revision", f.watcher.State().Revision)
+	revision := f.watcher.State().Revision
+	if changed := revision != r.before; changed || f.rejected != "" || r.requested {
+		logger.Info("documents in force", "path", path, "revision", revision, "changed", changed)
 	}
 	f.rejected = ""
 }
