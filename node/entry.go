@@ -50,11 +50,11 @@ func RunEntry(ctx context.Context, c EntryConfig, serving func(Running)) error {
 	if err != nil {
 		return err
 	}
-	peers, err := r.peerTLS(peertls.Identity{Role: peertls.RoleEntry, Node: c.Node})
+	settings, err := r.entrySettings(&c)
 	if err != nil {
 		return err
 	}
-	settings, err := r.entrySettings(&c)
+	peers, err := r.peerTLS(peertls.Identity{Role: peertls.RoleEntry, Node: c.Node})
 	if err != nil {
 		return err
 	}

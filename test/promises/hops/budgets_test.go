@@ -84,7 +84,7 @@ func TestServedRetriesCountInTheBudget(t *testing.T) {
 		}
 	}
 	if 5*retries > requests+5*3 || retries < 3 {
-		t.Errorf("%d requests had %d retries, want at least the three saved, and one for five requests on top", requests, retries)
+		t.Errorf("%d requests had %d retries, want three, which are saved, and at most one for five requests on top", requests, retries)
 	}
 }
 

@@ -99,7 +99,7 @@ func TestCertificatesRotateOverTwoHops(t *testing.T) {
 	load := f.Drive(3, func(n int) string { return chat(both[n%2], 1+n%5, n%3 != 0) })
 	// A node reads its files when it uses them and has not read them for a second, so a rotation waits for longer than that after each step.
 	takeEffect := func() {
-		time.Sleep(1300 * time.Millisecond)
+		time.Sleep(2 * time.Second)
 		load.WaitServed(10)
 	}
 	load.WaitServed(10)
