@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -40,12 +41,15 @@ type routeQuery struct {
 func newRouteExplain() *cli.Command {
 	var store store
 	var q routeQuery
+	var admin string
 	return &cli.Command{
 		Name: "explain", Usage: "Show which colos an entry tries for a model, in order, and why",
 		ArgsUsage: "MODEL", ArgValidator: command.RequireArgs("the MODEL that requests name"),
 		Flags: []cli.Flag{
 			store.etcdFlag(),
 			&cli.StringFlag{Name: "entry", Destination: &q.entry, Usage: "the entry `NODE` to ask, instead of the first that is registered in etcd"},
+			&cli.StringFlag{Name: "admin", Destination: &admin, Validator: checkAddress,
+				Usage: "`ADDRESS` of the admin listener of an entry, or of a colonnade serve, to ask instead of those that are registered in etcd"},
 			&cli.StringFlag{Name: "account", Destination: &q.account, Usage: "fail if this `ACCOUNT` may not use the model"},
 			&cli.BoolFlag{Name: "json", Destination: &q.json, Usage: "print JSON"},
 		},
@@ -56,18 +60,22 @@ round trips.
 Examples:
   colonnade route explain llama-3.1-8b-instruct
   colonnade route explain llama-3.1-8b-instruct -entry edge-1
+  colonnade route explain llama-3.1-8b-instruct -admin 127.0.0.1:9080
   colonnade route explain llama-3.1-8b-instruct -json | jq '.steps[].colos[].colo'`,
-		Action: store.etcdAction(func(ctx context.Context, cmd *cli.Command, client *etcd.Client) error {
+		Action: func(ctx context.Context, cmd *cli.Command) error {
 			if cmd.Args().Len() > 1 {
 				return fmt.Errorf("one MODEL is expected, and there are %d", cmd.Args().Len())
 			}
 			q.model, q.out, q.notes = cmd.Args().First(), cmd.Writer, cmd.ErrWriter
-			return q.run(ctx, client)
-		}),
+			if admin != "" {
+				return q.ask(ctx, registration{Admin: admin})
+			}
+			return store.etcdAction(func(ctx context.Context, _ *cli.Command, client *etcd.Client) error { return q.run(ctx, client) })(ctx, cmd)
+		},
 	}
 }
 
-// run asks an entry for the plan, and prints it.
+// run asks an entry that is registered in etcd.
 func (q *routeQuery) run(ctx context.Context, client *etcd.Client) error {
 	docs, revision, err := etcd.List(ctx, client, node.Prefix, "entries/")
 	if err != nil {
@@ -77,14 +85,19 @@ func (q *routeQuery) run(ctx context.Context, client *etcd.Client) error {
 	if err != nil {
 		return err
 	}
+	return q.ask(ctx, at)
+}
+
+// ask asks an entry for the plan, and prints it. One that was given by address has no name yet.
+func (q *routeQuery) ask(ctx context.Context, at registration) error {
 	reader := newPageReader(pageTimeout)
 	defer reader.client.CloseIdleConnections()
 	plan, err := readPlan(ctx, reader, at.Admin, url.Values{"model": {q.model}, "account": {q.account}})
-	if err == nil && plan.Node != at.Node {
+	if err == nil && at.Node != "" && plan.Node != at.Node {
 		err = fmt.Errorf("node %s answers there; %s", plan.Node, addressHint(at.Admin))
 	}
 	if err != nil {
-		return fmt.Errorf("entry %s: %w", at.Node, err)
+		return fmt.Errorf("entry %s: %w", cmp.Or(at.Node, at.Admin), err)
 	}
 	if q.json {
 		return writeJSON(q.out, plan, false)

@@ -119,6 +119,8 @@ func TestServeFollowsAppliedDocuments(t *testing.T) {
 		t.Errorf("revision %d, then %d; rejected %v", before.Revision, c.Revision, c.Rejected)
 	}
 	run(t, "", "status", "-admin", p.admin).want(t, "local-1 at "+p.admin+", documents: files at "+p.dir, "p in local  server local-1", "0/3", "sim")
+	run(t, "", "route", "explain", "m", "-admin", p.admin).want(t, "local")
+	run(t, "", "route", "explain", "none", "-admin", p.admin).fail(t, "entry "+p.admin+": there is no model \"none\"")
 	if out := run(t, "", "config", "status", "-admin", p.admin).want(t, "no problems"); strings.Contains(out, "etcd") {
 		t.Errorf("got\n%s", out)
 	}
