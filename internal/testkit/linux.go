@@ -18,7 +18,7 @@ func NeedsLinux(t testing.TB, reason string) {
 // NeedsAddress skips the test if this machine does not have the IP address, as other systems than Linux have only the first of loopback.
 func NeedsAddress(t testing.TB, ip string) {
 	t.Helper()
-	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.ParseIP(ip)})
+	l, err := net.Listen("tcp", net.JoinHostPort(ip, "0"))
 	if err != nil {
 		t.Skipf("the test connects from %s, which this machine does not have (on macOS: ifconfig lo0 alias %s): %v", ip, ip, err)
 	}
