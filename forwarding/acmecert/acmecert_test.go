@@ -1,6 +1,7 @@
 package acmecert_test
 
 import (
+	"fmt"
 	"net"
 	"net/http"
 	"os"
@@ -143,6 +144,9 @@ func TestAuthorityAwayAtRenewal(t *testing.T) {
 		if n := len(p.authority.Requests()) - before; n == 0 || n > 8 || len(lines) == 0 || len(lines) > n {
 			t.Errorf("%d requests for 2 names, log %q", n, lines)
 		}
+		if len(lines) == 0 {
+			t.Fatal("no warning")
+		}
 		for _, want := range []string{"cannot reach authority.example", "no route to host", "-tls-acme"} {
 			if !strings.Contains(lines[0], want) || !strings.Contains(p.state(api).Problem, want) {
 				t.Errorf("log %s, state %q: want %q", lines[0], p.state(api).Problem, want)
@@ -245,6 +249,11 @@ func TestNameThatLeadsElsewhere(t *testing.T) {
 			if n := p.requested("/challenge/") - 1; n < 2 || n > 5 {
 				t.Errorf("%d failed challenges in an hour; Let's Encrypt allows 5", n)
 			}
+			for _, line := range p.warnings() {
+				if !strings.Contains(line, "name="+api) || strings.Count(line, "challenge") > 1 {
+					t.Errorf("log %s", line)
+				}
+			}
 			p.unreached = nil
 			time.Sleep(2 * time.Hour)
 			p.serial(api)
@@ -255,6 +264,53 @@ func TestNameThatLeadsElsewhere(t *testing.T) {
 	}
 	f(&net.DNSError{Err: "no such host", Name: api}, "no such host", "make an A or AAAA record for "+api)
 	f(&net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded}, "timeout", "port 443 must lead to -listen")
+}
+
+// If one challenge fails and the other one does not, nothing is wrong.
+func TestOneChallengeSuffices(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPlace(t, api)
+		p.unreached[api] = errAway
+		p.open()
+		p.plain = p.source.HTTPHandler()
+		p.run()
+		first := p.serial(api)
+		time.Sleep(acmetest.DefaultLifetime - time.Minute)
+		if p.serial(api).Cmp(first) == 0 {
+			t.Error("not renewed")
+		}
+		if got := p.warnings(); len(got) > 0 || p.state(api).Problem != "" {
+			t.Errorf("log %q, state %+v", got, p.state(api))
+		}
+	})
+}
+
+// However many certificates cannot be renewed, the log gets at most one line a minute about the authority.
+func TestLogOfManyNames(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var names []string
+		for n := range 20 {
+			names = append(names, fmt.Sprintf("host-%d.example.org", n))
+		}
+		p := newPlace(t, names...)
+		p.start()
+		p.authority.SetFault(func(*http.Request) (*acmetest.Problem, error) { return nil, errAway })
+		time.Sleep(acmetest.DefaultLifetime)
+		var last time.Time
+		for _, line := range p.warnings() {
+			at, err := time.Parse(time.RFC3339, strings.TrimPrefix(strings.Fields(line)[0], "time="))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if at.Sub(last) < acmecert.LogPeriod {
+				t.Errorf("%v after the line before: %s", at.Sub(last), line)
+			}
+			last = at
+		}
+		if n := len(p.warnings()); n < 2 {
+			t.Errorf("%d warnings", n)
+		}
+	})
 }
 
 // A name that the authority refuses does not keep another one waiting.

@@ -1,6 +1,7 @@
 package acmecert_test
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -9,6 +10,8 @@ import (
 	"log/slog"
 	"math/big"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -33,7 +36,8 @@ type place struct {
 	authority *acmetest.Authority
 	config    acmecert.Config
 	source    *acmecert.Source
-	unreached map[string]error // why the authority does not reach a name
+	unreached map[string]error // why the authority does not reach port 443 of a name
+	plain     http.Handler     // at port 80 of each name; nil = none
 	log       testkit.SyncBuffer
 	stop      func()
 }
@@ -50,13 +54,34 @@ func newPlace(t *testing.T, names ...string) *place {
 
 // dial connects the authority to the listener.
 func (p *place) dial(name string, port int) (net.Conn, error) {
-	if err := p.unreached[name]; err != nil {
+	switch err := p.unreached[name]; {
+	case port == 80 && p.plain != nil:
+		return p.connectPlain(), nil
+	case port != 443:
+		return nil, errors.New("connection refused")
+	case err != nil:
 		return nil, err
 	}
-	if port != 443 {
-		return nil, errors.New("connection refused")
-	}
 	return p.connect(), nil
+}
+
+// connectPlain connects a client to the listener for http-01, for one request.
+func (p *place) connectPlain() net.Conn {
+	here, there := net.Pipe()
+	go func() {
+		defer here.Close()
+		r, err := http.ReadRequest(bufio.NewReader(here))
+		if err != nil {
+			p.t.Error(err)
+			return
+		}
+		w := httptest.NewRecorder()
+		p.plain.ServeHTTP(w, r)
+		answer := w.Result()
+		answer.ProtoMinor = 0
+		_ = answer.Write(here)
+	}()
+	return there
 }
 
 // connect connects a client to the listener, which ends each connection after the handshake.

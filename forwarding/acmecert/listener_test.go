@@ -118,3 +118,24 @@ func TestChallengeOverPlainHTTP(t *testing.T) {
 	f("GET", api, "/.well-known/acme-challenge/acme_account+key", 404, "")
 	f("GET", "other.example.org", "/.well-known/acme-challenge/x", 403, "")
 }
+
+// A source that does not run releases its listener when it is closed.
+func TestClose(t *testing.T) {
+	t.Parallel()
+	config := acmecert.Config{Domains: []string{api}, CacheDir: t.TempDir(), HTTPListen: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler)}
+	source, err := acmecert.Open(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.HTTPListen = source.HTTPAddr().String()
+	if _, err := acmecert.Open(config); err == nil || !strings.Contains(err.Error(), "(flag -tls-http-listen)") {
+		t.Errorf("an address that is taken: %v", err)
+	}
+	if err := source.Close(); err != nil {
+		t.Error(err)
+	}
+	if source, err = acmecert.Open(config); err != nil {
+		t.Fatal(err)
+	}
+	source.Close()
+}

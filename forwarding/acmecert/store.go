@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -22,17 +21,14 @@ import (
 // accountKey is the key under which an [autocert.Manager] keeps the key of its account.
 const accountKey = "acme_account+key"
 
-// store is the cache of an [autocert.Manager]. It keeps the account key and the certificates of the names in files, and all else, which
-// are the answers to challenges, in memory. So no name or token that a client sends reaches the file system. A certificate that is
-// put into it is in force from then on.
+// store is the cache of an [autocert.Manager]. It keeps the account key and the certificates of the names in files. It drops all else, which
+// are the answers to challenges: the manager has them in memory, and no name or token that a client sends reaches the file system. A
+// certificate that is put into it is in force from then on.
 type store struct {
 	dir     string
 	logger  *slog.Logger
 	inForce map[string]*atomic.Pointer[tls.Certificate] // by name; all names are there from the start
 	renewed func(name string)                           // called after a new certificate was put in force
-
-	mu     sync.Mutex        // guards the field below
-	memory map[string][]byte // what is in no file
 }
 
 // openStore puts the certificates of an earlier process in force.
@@ -40,9 +36,7 @@ func openStore(dir string, names []string, renewed func(name string), logger *sl
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("cannot make the directory of certificates (flag -data-dir): %w", err)
 	}
-	s := &store{
-		dir: dir, logger: logger, inForce: map[string]*atomic.Pointer[tls.Certificate]{}, renewed: renewed, memory: map[string][]byte{},
-	}
+	s := &store{dir: dir, logger: logger, inForce: map[string]*atomic.Pointer[tls.Certificate]{}, renewed: renewed}
 	for _, name := range names {
 		s.inForce[name] = &atomic.Pointer[tls.Certificate]{}
 		if err := s.load(name); err != nil {
@@ -82,9 +76,6 @@ func (s *store) current(name string) *tls.Certificate {
 
 // Get returns what was put under a key. A file that is damaged or cannot be read counts as missing, so that it is replaced.
 func (s *store) Get(_ context.Context, key string) ([]byte, error) {
-	if data, ok := s.remember(key); ok {
-		return data, nil
-	}
 	if !s.inFile(key) {
 		return nil, autocert.ErrCacheMiss
 	}
@@ -95,10 +86,13 @@ func (s *store) Get(_ context.Context, key string) ([]byte, error) {
 	return data, nil
 }
 
-// Put keeps data, and puts a certificate in force. If the file cannot be written, Put logs that and keeps the data in memory: with an
-// error, the manager would have another certificate made, although the authority issues only a few.
+// Put writes a file, and puts a certificate in force. If the file cannot be written, Put only logs that: with an error, the manager
+// would have another certificate made, although the authority issues only a few.
 func (s *store) Put(_ context.Context, key string, data []byte) error {
-	if err := s.write(key, data); err != nil {
+	if !s.inFile(key) {
+		return nil
+	}
+	if err := atomicfile.Write(s.path(key), data, 0o600); err != nil {
 		s.logger.Error("cannot keep what a certificate needs: it is lost at the next start, and requested again", "file", s.path(key), "error", err)
 	}
 	held := s.inForce[key]
@@ -115,39 +109,8 @@ func (s *store) Put(_ context.Context, key string, data []byte) error {
 	return nil
 }
 
-// write writes a file. The manager puts one value at a time under each key.
-func (s *store) write(key string, data []byte) error {
-	s.mu.Lock()
-	s.memory[key] = data
-	s.mu.Unlock()
-	if !s.inFile(key) {
-		return nil
-	}
-	err := atomicfile.Write(s.path(key), data, 0o600)
-	if err == nil {
-		s.forget(key)
-	}
-	return err
-}
-
-// Delete forgets the answer to a challenge.
-func (s *store) Delete(_ context.Context, key string) error {
-	s.forget(key)
-	return nil
-}
-
-func (s *store) remember(key string) ([]byte, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	data, ok := s.memory[key]
-	return data, ok
-}
-
-func (s *store) forget(key string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.memory, key)
-}
+// Delete has nothing to do: only answers to challenges are deleted.
+func (s *store) Delete(context.Context, string) error { return nil }
 
 func (s *store) inFile(key string) bool { return key == accountKey || s.inForce[key] != nil }
 
