@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -68,20 +69,20 @@ func TestRenewalWhileServing(t *testing.T) {
 		p := newPlace(t, api)
 		p.start()
 		first := p.serial(api)
-		during := 0
+		var during atomic.Int32
 		p.authority.SetFault(func(r *http.Request) (*acmetest.Problem, error) {
-			if during++; p.serial(api).Cmp(first) != 0 {
+			if during.Add(1); p.serial(api).Cmp(first) != 0 {
 				t.Errorf("another certificate at %s", r.URL.Path)
 			}
 			return nil, nil
 		})
 		time.Sleep(renew - time.Minute)
-		if during > 0 {
-			t.Errorf("%d requests long before the certificate expires", during)
+		if n := during.Load(); n > 0 {
+			t.Errorf("%d requests long before the certificate expires", n)
 		}
 		time.Sleep(acmetest.DefaultLifetime/10 + time.Minute)
-		if during == 0 || p.serial(api).Cmp(first) == 0 {
-			t.Errorf("not renewed; %d requests", during)
+		if n := during.Load(); n == 0 || p.serial(api).Cmp(first) == 0 {
+			t.Errorf("not renewed; %d requests", n)
 		}
 		if left := time.Until(p.source.Expires()); left < renew {
 			t.Errorf("the new certificate expires in %v", left)
@@ -187,7 +188,7 @@ func TestAuthorityAwayAtStart(t *testing.T) {
 func TestHandshakesDoNotAskTheAuthority(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlace(t, api, chat)
-		p.unreached[chat] = &net.DNSError{Err: "no such host", Name: chat}
+		p.reach(chat, &net.DNSError{Err: "no such host", Name: chat})
 		p.start()
 		before := len(p.authority.Requests())
 		p.refuses("", "unrecognized name")
@@ -208,10 +209,9 @@ func TestHandshakesDoNotAskTheAuthority(t *testing.T) {
 func TestRateLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlace(t, api, chat)
-		limited := 0
+		var limited atomic.Bool
 		p.authority.SetFault(func(r *http.Request) (*acmetest.Problem, error) {
-			if r.URL.Path == "/order" && limited == 0 {
-				limited++
+			if r.URL.Path == "/order" && limited.CompareAndSwap(false, true) {
 				return &acmetest.Problem{Status: http.StatusTooManyRequests, Type: "rateLimited", Detail: "too many certificates already issued", RetryAfter: "36000"}, nil
 			}
 			return nil, nil
@@ -238,7 +238,7 @@ func TestNameThatLeadsElsewhere(t *testing.T) {
 		t.Helper()
 		synctest.Test(t, func(t *testing.T) {
 			p := newPlace(t, api, chat)
-			p.unreached[api] = unreached
+			p.reach(api, unreached)
 			p.start()
 			p.serial(chat)
 			p.warns(append(want, "name="+api)...)
@@ -254,7 +254,7 @@ func TestNameThatLeadsElsewhere(t *testing.T) {
 					t.Errorf("log %s", line)
 				}
 			}
-			p.unreached = nil
+			p.reach(api, nil)
 			time.Sleep(2 * time.Hour)
 			p.serial(api)
 			if p.state(api).Problem != "" {
@@ -270,7 +270,7 @@ func TestNameThatLeadsElsewhere(t *testing.T) {
 func TestOneChallengeSuffices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlace(t, api)
-		p.unreached[api] = errAway
+		p.reach(api, errAway)
 		p.open()
 		p.plain = p.source.HTTPHandler()
 		p.run()

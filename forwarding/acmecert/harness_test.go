@@ -36,10 +36,12 @@ type place struct {
 	authority *acmetest.Authority
 	config    acmecert.Config
 	source    *acmecert.Source
-	unreached map[string]error // why the authority does not reach port 443 of a name
-	plain     http.Handler     // at port 80 of each name; nil = none
+	plain     http.Handler // at port 80 of each name; nil = none
 	log       testkit.SyncBuffer
 	stop      func()
+
+	mu        sync.Mutex       // guards the field below
+	unreached map[string]error // why the authority does not reach port 443 of a name
 }
 
 func newPlace(t *testing.T, names ...string) *place {
@@ -54,7 +56,7 @@ func newPlace(t *testing.T, names ...string) *place {
 
 // dial connects the authority to the listener.
 func (p *place) dial(name string, port int) (net.Conn, error) {
-	switch err := p.unreached[name]; {
+	switch err := p.whyUnreached(name); {
 	case port == 80 && p.plain != nil:
 		return p.connectPlain(), nil
 	case port != 443:
@@ -63,6 +65,19 @@ func (p *place) dial(name string, port int) (net.Conn, error) {
 		return nil, err
 	}
 	return p.connect(), nil
+}
+
+func (p *place) whyUnreached(name string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.unreached[name]
+}
+
+// reach sets why the authority does not reach port 443 of a name from now on; nil = it does.
+func (p *place) reach(name string, why error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.unreached[name] = why
 }
 
 // connectPlain connects a client to the listener for http-01, for one request.
