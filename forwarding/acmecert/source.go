@@ -32,9 +32,10 @@ type Source struct {
 
 // Open returns the source of certificates for c, with those of an earlier process in force. The authority is asked by Run only.
 func Open(c Config) (*Source, error) {
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.TLSClientConfig = &tls.Config{RootCAs: c.Roots, MinVersion: tls.VersionTLS12}
-	return open(c, transport)
+	return open(c, &http.Transport{
+		Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, IdleConnTimeout: answerTimeout,
+		TLSClientConfig: &tls.Config{RootCAs: c.Roots, MinVersion: tls.VersionTLS12},
+	})
 }
 
 func open(c Config, transport http.RoundTripper) (*Source, error) {

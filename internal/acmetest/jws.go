@@ -7,9 +7,10 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
-	"fmt"
+	"errors"
 	"math/big"
 	"net/http"
+	"slices"
 )
 
 // account is the key of the client.
@@ -79,18 +80,16 @@ func (a *Authority) verify(r *http.Request) (payload []byte, p *Problem) {
 func (k *jwk) account() (*account, error) {
 	x, errX := base64.RawURLEncoding.DecodeString(k.X)
 	y, errY := base64.RawURLEncoding.DecodeString(k.Y)
-	if errX != nil || errY != nil || k.Crv != "P-256" {
-		return nil, fmt.Errorf("not a key on P-256: %+v", *k)
+	key, err := ecdsa.ParseUncompressedPublicKey(elliptic.P256(), slices.Concat([]byte{4}, x, y))
+	if err := errors.Join(errX, errY, err); err != nil {
+		return nil, err
 	}
 	canonical, err := json.Marshal(k) // its fields are in the order of RFC 7638
 	if err != nil {
 		return nil, err
 	}
 	digest := sha256.Sum256(canonical)
-	return &account{
-		key:        &ecdsa.PublicKey{Curve: elliptic.P256(), X: new(big.Int).SetBytes(x), Y: new(big.Int).SetBytes(y)},
-		thumbprint: base64.RawURLEncoding.EncodeToString(digest[:]),
-	}, nil
+	return &account{key: key, thumbprint: base64.RawURLEncoding.EncodeToString(digest[:])}, nil
 }
 
 func (c *account) signed(text, signature string) bool {
