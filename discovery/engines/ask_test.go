@@ -160,7 +160,10 @@ func TestAskSaysWhatAnsweredInsteadOfAnEngine(t *testing.T) {
 	f(status(401, `{"error":"Unauthorized"}`), "answers 401 Unauthorized", "API key", "credential")
 	f(status(403, ""), "answers 403 Forbidden", "API key")
 	f(serveFile(t, "triton-kserve"), "KServe API of Triton 2.61.0", "openai_frontend")
-	f("http://"+testkit.Serve(t, func(c net.Conn) { _, _ = io.WriteString(c, "SSH-2.0-OpenSSH_9.9\r\n") }), "does not speak HTTP", "SSH-2.0")
+	f("http://"+testkit.Serve(t, func(c net.Conn) {
+		_, _ = io.WriteString(c, "SSH-2.0-OpenSSH_9.9\r\n")
+		_, _ = io.Copy(io.Discard, c) // or the reset of a connection with unread bytes could overtake it
+	}), "does not speak HTTP")
 	f(serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		_, err := io.WriteString(w, `{"object":"list","data":[`)
 		for blank := strings.Repeat(" ", 64<<10); err == nil; { // without an end
@@ -249,6 +252,8 @@ func TestAskBelievesNoAnswerBeyondItsBounds(t *testing.T) {
 		if len(e.Models) == 0 || len(e.Models) > maxModels || len(e.Notes) > maxNotes {
 			t.Errorf("%d models, %d notes", len(e.Models), len(e.Notes))
 		}
-		checkDocuments(t, []*Engine{e})
+		if _, err := Documents("local", []*Engine{e}); err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -174,6 +174,8 @@ func (q inquiry) failure(err error) error {
 			Advice: "give it a certificate that this machine trusts, or use http://"}
 	case strings.Contains(text, "server gave HTTP response to HTTPS client"):
 		return &NotEngineError{URL: q.url, Answer: "it speaks HTTP without TLS", Advice: "write http:// instead of https://"}
+	case strings.Contains(text, "readLoopPeekFail"): // which is how net/http reports bytes that came before the request was sent
+		return &NotEngineError{URL: q.url, Answer: "it does not speak HTTP: it speaks before it is asked", Advice: giveEngine}
 	case strings.Contains(text, "malformed HTTP"):
 		return &NotEngineError{URL: q.url, Answer: "it does not speak HTTP: " + printable(text[strings.Index(text, "malformed HTTP"):]),
 			Advice: giveEngine + "; an engine with TLS has a URL with https://"}
