@@ -31,7 +31,7 @@ func TestDocumentsChangeUnderLoad(t *testing.T) {
 		}
 	}
 	late := `{"model":"late","max_tokens":1,"messages":[]}`
-	for round := range testkit.AtScale(2, 50) {
+	for round := range testkit.AtScale(1, 50) {
 		limit := 50 + round
 		f.ApplyAndWait(fmt.Sprintf("key: pools/demo\nqueue: {limit: %d}", limit), func() bool { return f.Pool("ams", "demo").Queue.Limit == limit })
 		load.WaitServed(5)

@@ -31,7 +31,7 @@ func TestEngineLeavesAndReturns(t *testing.T) {
 	}
 	testkit.WaitFor(t, "both engines to be up", up(2))
 	load := f.Drive(proctest.LoadConfig{Clients: map[proctest.Kind]int{proctest.Plain: 4, proctest.Streamed: 4}})
-	for range testkit.AtScale(2, 20) {
+	for range testkit.AtScale(1, 20) {
 		load.WaitServed(t, 10)
 		behind.Refuse()
 		behind.InjectOpen(faultproxy.Fault{Kind: faultproxy.Reset})

@@ -63,7 +63,7 @@ func TestStartedAtOnceAfterKill(t *testing.T) {
 	t.Parallel()
 	f, n := start(t, smallPools())
 	load := f.Drive(mixedLoad())
-	for range testkit.AtScale(3, 30) {
+	for range testkit.AtScale(2, 30) {
 		load.WaitServed(t, 1)
 		n.Kill()
 		n.Start()
