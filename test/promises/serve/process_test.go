@@ -100,7 +100,9 @@ func TestPausedUnderLoad(t *testing.T) {
 func TestTerminatedUnderLoad(t *testing.T) {
 	t.Parallel()
 	f, n := start(t, smallPools())
-	load := f.Drive(mixedLoad())
+	c := mixedLoad()
+	c.LongTokens = 100 // for longer than the process waits until its clients have noticed
+	load := f.Drive(c)
 	load.WaitServed(t, 3)
 	terminated := time.Now()
 	n.Leave()
