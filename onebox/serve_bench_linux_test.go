@@ -17,7 +17,7 @@ import (
 )
 
 // BenchmarkServe compares one process for one colo with an entry and a colo server, with a bare proxy and, if it is installed, with nginx, in
-// turns and in one run. Each is processes of its own, and only their processor time counts. The marks: a plain request costs at most 0.6 of
+// turns and in one run. Each is processes of its own, so that their processor time is known apart from that of the clients and the engine. The marks: a plain request costs at most 0.6 of
 // what it costs entry and colo server together (serve/fleet), and a chunk of a stream at most 1.2 times what it costs nginx (serve/nginx).
 func BenchmarkServe(b *testing.B) {
 	engine := benchEngine(b)
@@ -32,9 +32,10 @@ func BenchmarkServe(b *testing.B) {
 }
 
 // compare lets gateways work in turns, every second round in the reverse order. It reports the processor time of each for a unit of work, and the
-// ratios of the first to the others: of all rounds together, and of the least processor time of one round, which other processes disturb least.
+// ratios of the first to the others: of all rounds together; of the least processor time of one round, which other processes disturb least (min);
+// and of the whole path, with the clients and the engine (path).
 func compare(b *testing.B, all []gateway, units int, unit string, work func(base string)) {
-	used, least := make([]time.Duration, len(all)), make([]time.Duration, len(all))
+	used, least, ends := make([]time.Duration, len(all)), make([]time.Duration, len(all)), make([]time.Duration, len(all))
 	for i, g := range all {
 		work(g.base)
 		least[i] = math.MaxInt64
@@ -46,9 +47,10 @@ func compare(b *testing.B, all []gateway, units int, unit string, work func(base
 			if rounds%2 == 1 {
 				i = len(all) - 1 - turn
 			}
-			before := all[i].cpu(b)
+			before, beforeEnds := all[i].cpu(b), cpu()
 			work(all[i].base)
 			spent := all[i].cpu(b) - before
+			ends[i] += cpu() - beforeEnds
 			used[i] += spent
 			least[i] = min(least[i], spent)
 		}
@@ -60,6 +62,7 @@ func compare(b *testing.B, all []gateway, units int, unit string, work func(base
 		if i > 0 {
 			b.ReportMetric(float64(used[0])/float64(used[i]), all[0].name+"/"+g.name)
 			b.ReportMetric(float64(least[0])/float64(least[i]), all[0].name+"/"+g.name+"-min")
+			b.ReportMetric(float64(used[0]+ends[0])/float64(used[i]+ends[i]), all[0].name+"/"+g.name+"-path")
 		}
 	}
 }
