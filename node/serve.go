@@ -199,7 +199,7 @@ func (r *runtime) newPlace(c *ServeConfig, documents *files.Watcher) (*place, er
 // warnWithoutKeys says that no client can be served, which a start without any key would only show by its refusals.
 func (s *place) warnWithoutKeys() {
 	if !s.config.Open && !s.documents.Table().HasAPIKeys() {
-		s.config.Logger.Warn("there is no API key, so every request is refused; make one with colonnade keys create, or serve without keys by the flag -open",
+		s.config.Logger.Warn("there is no API key, so every request is refused; make one with colonnade keys create -config PATH -account NAME, or serve without keys by the flag -open",
 			"config", s.config.Documents)
 	}
 }
