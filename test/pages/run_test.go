@@ -207,7 +207,7 @@ func (p part) script(t *testing.T) string {
 
 // readerWaits reports whether a command of a page runs until the reader ends it, and the next ones are for another terminal.
 func readerWaits(command string) bool {
-	return !strings.HasSuffix(command, "&") && !strings.Contains(command, " -print-config")
+	return !strings.HasSuffix(command, "&") && !strings.HasSuffix(command, "\\") && !strings.Contains(command, " -print-config")
 }
 
 // missing returns a program that a line needs, and this machine does not have.
