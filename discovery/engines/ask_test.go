@@ -81,6 +81,37 @@ func TestAskAgain(t *testing.T) {
 	f(simengine.Config{Kind: "ollama", Models: []string{"an-embed"}}, "POST /api/show")
 }
 
+// An engine that fails to answer the page by which it was recognised has not become another engine, whose limit would be another one.
+func TestAskAgainWhileAPageFails(t *testing.T) {
+	t.Parallel()
+	f := func(kind, page string, status int) {
+		t.Helper()
+		e := simengine.New(simengine.Config{Kind: kind, Models: []string{"m"}})
+		t.Cleanup(e.Close)
+		var failing atomic.Bool
+		url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			if failing.Load() && r.URL.Path == page {
+				http.Error(w, "overloaded", status)
+				return
+			}
+			e.ServeHTTP(w, r)
+		})
+		first := ask(t, url)
+		if first.Kind != kind {
+			t.Fatalf("%s is taken for %s", kind, first.Kind)
+		}
+		failing.Store(true)
+		unusable := (*NotEngineError)(nil)
+		if again, err := askAgain(t.Context(), url, first); err == nil || errors.As(err, &unusable) {
+			t.Errorf("%s that answers %s with %d: got %+v, error %v; want that it is not up", kind, page, status, again, err)
+		}
+	}
+	f("tgi", "/info", http.StatusServiceUnavailable)
+	f("tei", "/info", http.StatusTooManyRequests)
+	f("ollama", "/api/version", http.StatusInternalServerError)
+	f("ollama", "/api/tags", http.StatusBadGateway)
+}
+
 // The simulated engine answers questions about itself, and health checks, as the kind that it plays.
 func TestAskRecognisesSimulatedEngines(t *testing.T) {
 	t.Parallel()

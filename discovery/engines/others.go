@@ -43,7 +43,7 @@ const maxShows = 128
 // ollama describes an Ollama server (ollama/ollama: docs/api.md, types/model/capability.go); nil if it is none. No page
 // says what OLLAMA_NUM_PARALLEL is.
 func (q inquiry) ollama(ctx context.Context) (*Engine, error) {
-	p, err := q.probe(ctx, "/api/version")
+	p, err := q.probe(ctx, "/api/version", "ollama")
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +53,7 @@ func (q inquiry) ollama(ctx context.Context) (*Engine, error) {
 	if !p.into(&version) || version.Version == "" {
 		return nil, nil
 	}
-	if p, err = q.probe(ctx, "/api/tags"); err != nil {
+	if p, err = q.probe(ctx, "/api/tags", "ollama"); err != nil {
 		return nil, err
 	}
 	var tags struct {
@@ -116,7 +116,7 @@ func (m ollamaModel) describe() Model {
 // huggingFace describes a TGI server (huggingface/text-generation-inference: router/src/lib.rs, Info) or a TEI server
 // (huggingface/text-embeddings-inference: router/src/lib.rs, Info); nil if it is neither. TEI has no list of models.
 func (q inquiry) huggingFace(ctx context.Context) (*Engine, error) {
-	p, err := q.probe(ctx, "/info")
+	p, err := q.probe(ctx, "/info", "tgi", "tei")
 	if err != nil {
 		return nil, err
 	}

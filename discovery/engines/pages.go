@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -61,7 +62,7 @@ func (q inquiry) get(ctx context.Context, path string) (page, error) {
 		return p, &NotEngineError{URL: q.url, Answer: p.String(),
 			Advice: "it wants an API key: describe it in a document endpoints/<colo>/<endpoint> with a credential (flag -config), " +
 				"or start it without a key"}
-	case p.status == http.StatusTooManyRequests || p.status >= 500 && p.status != http.StatusNotImplemented:
+	case p.failed():
 		return p, q.notUp(errors.New(p.String()))
 	case p.status >= 300 && p.status < 400:
 		return p, q.notEngine(p)
@@ -79,9 +80,14 @@ func (q inquiry) optional(ctx context.Context, path string) (page, error) {
 	return p, err
 }
 
-// probe is get for a page that only some engines have: any status is an answer.
-func (q inquiry) probe(ctx context.Context, path string) (page, error) {
-	return q.do(ctx, http.MethodGet, path, "")
+// probe is get for a page that only some kinds of engines have: any status is an answer. But an engine that was of such a kind, and
+// fails to answer now, has not become another one.
+func (q inquiry) probe(ctx context.Context, path string, kinds ...string) (page, error) {
+	p, err := q.do(ctx, http.MethodGet, path, "")
+	if err == nil && p.failed() && q.before != nil && slices.Contains(kinds, q.before.Kind) {
+		return p, q.notUp(errors.New(p.String()))
+	}
+	return p, err
 }
 
 func (q inquiry) post(ctx context.Context, path string, body any) (page, error) {
@@ -133,6 +139,11 @@ func isGateway(header http.Header) bool {
 		}
 	}
 	return false
+}
+
+// failed reports whether the answer is that of an engine that cannot answer now.
+func (p page) failed() bool {
+	return p.status == http.StatusTooManyRequests || p.status >= 500 && p.status != http.StatusNotImplemented
 }
 
 // into reads a page into v, and reports whether it is a JSON object of an engine. Fields of another type than expected are
