@@ -83,6 +83,8 @@ func (s *Source) redirect(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "there is no such host here", http.StatusNotFound)
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		http.Error(w, "this port requires HTTPS: the URL must begin with https://", http.StatusBadRequest)
+	case !strings.HasPrefix(r.URL.RequestURI(), "/"): // such as x:.example.net, which would become a part of the name
+		http.Error(w, "the request must begin with a path", http.StatusBadRequest)
 	default:
 		http.Redirect(w, r, "https://"+name+r.URL.RequestURI(), http.StatusPermanentRedirect)
 	}

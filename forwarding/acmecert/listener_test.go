@@ -117,6 +117,29 @@ func TestChallengeOverPlainHTTP(t *testing.T) {
 	f("GET", api, "/.well-known/acme-challenge/x", 404, "")
 	f("GET", api, "/.well-known/acme-challenge/acme_account+key", 404, "")
 	f("GET", "other.example.org", "/.well-known/acme-challenge/x", 403, "")
+	for _, target := range []string{"x:.example.net/", "x:@example.net/", "*"} {
+		if head := l.plainAnswer(t, "GET "+target+" HTTP/1.1\r\nHost: "+api+"\r\n\r\n"); !strings.HasPrefix(head, "HTTP/1.1 400 ") || strings.Contains(head, "Location") {
+			t.Errorf("a request for %s: %q", target, head)
+		}
+	}
+}
+
+// plainAnswer sends a request as it stands to the listener for http-01.
+func (l *listening) plainAnswer(t *testing.T, request string) string {
+	t.Helper()
+	conn, err := net.Dial("tcp", l.source.HTTPAddr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, request); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := io.ReadAll(conn)
+	if err != nil {
+		t.Error(err)
+	}
+	return string(answer)
 }
 
 // A source that does not run releases its listener when it is closed.
