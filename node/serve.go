@@ -72,6 +72,11 @@ func (c *ServeConfig) check() (err error) {
 	if c.Documents == "" && len(c.Engines) == 0 {
 		return errors.New("there is nothing to serve: name an engine with -engine http://HOST:PORT (COLONNADE_ENGINE), or documents with -config PATH (COLONNADE_CONFIG)")
 	}
+	for _, url := range c.Engines {
+		if err := engines.CheckURL(url); err != nil {
+			return err
+		}
+	}
 	if _, err := c.acmeConfig(); err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -24,6 +25,23 @@ func serveAndStop(t *testing.T, c node.ServeConfig) (took time.Duration) {
 		t.Fatal(err)
 	}
 	return took
+}
+
+// A URL that no engine may have is refused before anything is opened, and is not shown with what may be its password.
+func TestServeRefusesURLsFirst(t *testing.T) {
+	t.Parallel()
+	for _, url := range []string{"", "ftp://127.0.0.1", "http://user:secret@127.0.0.1:1", "http://127.0.0.1:1?key=secret"} {
+		data := filepath.Join(t.TempDir(), "data")
+		err := node.RunServe(t.Context(), node.ServeConfig{Engines: []string{"http://127.0.0.1:1", url}, Open: true, Config: node.Config{
+			Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", DataDir: data, Drain: time.Second, Logger: slog.New(slog.DiscardHandler),
+		}}, func(node.Running) {})
+		if err == nil || !strings.Contains(err.Error(), "cannot use the URL of an engine") || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%q: %v", url, err)
+		}
+		if _, err := os.Stat(data); err == nil {
+			t.Errorf("%q: the data directory was opened", url)
+		}
+	}
 }
 
 // A process that finds requests of an earlier one without an end waits before it serves, since engines may still have them. The next one, which
