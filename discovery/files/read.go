@@ -55,8 +55,8 @@ func fileError(file string, err error) error {
 }
 
 // Read returns the documents of a file, or of all files of a directory, in the order of the names of the files. For
-// documents and files that are not accepted, the error, of errors.Join, has an [*Error] each; the others are returned. An
-// empty file, and a directory without files, are no error: [Watcher.Load] refuses them.
+// documents and files that are not accepted, the error, of errors.Join, has an [*Error] each; the others are returned. After a thousand
+// of them, the rest is left out, and the last error says so. An empty file, and a directory without files, are no error: [Watcher.Load] refuses them.
 func Read(path string) ([]Located, error) {
 	sources, err := readSources(path)
 	docs, bad := parse(sources)
@@ -171,11 +171,21 @@ func parse(sources []source) ([]Located, error) {
 		}
 		before := len(p.docs)
 		for _, part := range parts {
+			if len(p.problems) >= maxProblems {
+				return p.docs, errors.Join(append(p.problems, errNotChecked(s, part))...)
+			}
 			p.add(s, part)
 		}
 		p.checkMode(s, p.docs[before:])
 	}
 	return p.docs, errors.Join(p.problems...)
+}
+
+// maxProblems bounds how many documents are refused one by one: a large file of something else would keep the process busy for minutes.
+const maxProblems = 1000
+
+func errNotChecked(s source, next document.Part) error {
+	return &Error{File: s.file, Line: next.Line, Err: fmt.Errorf("documents from here on are not checked: %d problems come before them", maxProblems)}
 }
 
 // parser collects what stands in several files.

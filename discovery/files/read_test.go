@@ -42,6 +42,19 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// A large file of something else is not checked to its end: a place in it costs a look at all that is before it.
+func TestReadStopsAfterManyErrors(t *testing.T) {
+	dir := start(t, "a.yaml", model("m", 1), "b.yaml", strings.Repeat("apiVersion: v1\n---\n", 1500), "c.yaml", model("n", 1))
+	docs, err := files.Read(dir.path)
+	if err == nil || len(docs) != 1 {
+		t.Fatalf("%v, %v", docs, err)
+	}
+	lines := strings.Split(err.Error(), "\n")
+	if last := lines[len(lines)-1]; len(lines) != 1001 || last != dir.file("b.yaml")+":2001: documents from here on are not checked: 1000 problems come before them" {
+		t.Errorf("%d errors, the last one is %q", len(lines), last)
+	}
+}
+
 // Each bad document and file has an error of its own, with its place; the others are returned.
 func TestReadErrors(t *testing.T) {
 	dir := start(t, "a.yaml", model("m", 1)+"---\nkey: pools/x\nqueue:\n  limit: -1\n---\nkey: pools/y\nx: [\n", "b.yaml", model("n", 1)+"---\n"+model("m", 2))
