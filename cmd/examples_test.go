@@ -2,6 +2,7 @@ package cmd_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -63,6 +64,16 @@ func newWorkplace(t *testing.T, etcd string, replace ...string) *workplace {
 	return w
 }
 
+// writeDocuments makes a directory with documents, and one more file of documents beside it.
+func (w *workplace) writeDocuments(dir string) {
+	w.t.Helper()
+	const fleet = "deploy/fleet.yaml"
+	setUp := fmt.Sprintf("mkdir -m 0700 %[1]s && cp %[2]s %[1]s && cp %[2]s models.yaml && colonnade keys create -account acme -id laptop -config %[1]s", dir, fleet)
+	if out, err := w.command(w.t.Context(), setUp).CombinedOutput(); err != nil {
+		w.t.Fatalf("%s: %v\n%s", setUp, err, out)
+	}
+}
+
 func (w *workplace) command(ctx context.Context, example string, environment ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "bash", "-c", "set -eo pipefail; "+w.replace.Replace(example))
 	cmd.Dir = w.dir
@@ -93,8 +104,10 @@ func TestExamplesInHelp(t *testing.T) {
 	if status, body := chat(f.entry.address, testKey, false); status != 200 { // so that there are events
 		t.Fatalf("%d %s", status, body)
 	}
-	w := newWorkplace(t, f.etcd, "10.0.0.7:9443", f.colos["ams"].admin, "http://127.0.0.1:9080", "http://"+f.entry.admin,
-		"http://127.0.0.1:8000", "http://"+f.engines["ams/1"].address, "127.0.0.1:8000", etcdtest.FreeAddress(t), "-data-dir var", "-data-dir "+f.entry.dir, "/tmp/fleet", t.TempDir())
+	w := newWorkplace(t, f.etcd, "10.0.0.7:9443", f.colos["ams"].admin, "colonnade status -admin 127.0.0.1:9080", "colonnade status -admin "+f.colos["ams"].admin,
+		"http://127.0.0.1:9080", "http://"+f.entry.admin, "127.0.0.1:9080", f.entry.admin,
+		"http://127.0.0.1:8000", "http://"+f.engines["ams/1"].address, "127.0.0.1:8000", etcdtest.FreeAddress(t), "-data-dir var", "-data-dir "+f.entry.dir, "/tmp/fleet", t.TempDir(), "/var/lib/colonnade", t.TempDir())
+	w.writeDocuments("conf")
 	all := examples(t, "colonnade")
 	if len(all) < 30 {
 		t.Errorf("only %d examples: %q", len(all), all)
@@ -105,6 +118,8 @@ func TestExamplesInHelp(t *testing.T) {
 		switch {
 		case strings.HasPrefix(example, "colonnade up"):
 			w.follow(example, "Ctrl-C stops the fleet.", free...)
+		case strings.HasPrefix(example, "colonnade serve") && !strings.Contains(example, "-print-config"):
+			w.follow(example, "serving on", append(free, "COLONNADE_DRAIN=0s")...)
 		case strings.HasPrefix(example, "colonnade engine"):
 			w.follow(example, "simulated engine at")
 		case strings.Contains(example, " -watch"):
@@ -123,9 +138,9 @@ func TestExamplesInHelp(t *testing.T) {
 
 // rank orders examples: documents and keys are written before they are read, and removed last.
 func rank(example string) int {
-	for i, verb := range []string{" apply ", " create ", " revoke ", " delete "} {
+	for i, verb := range []string{" apply ", " create ", " -print-config ", " revoke ", " delete "} {
 		if strings.Contains(example, verb) {
-			return []int{-2, -1, 1, 2}[i]
+			return []int{-1, -2, -1, 1, 2}[i]
 		}
 	}
 	return 0

@@ -141,9 +141,13 @@ func TestDistanceOverASlowNetwork(t *testing.T) {
 	t.Parallel()
 	const roundTrip, engine = 20 * time.Millisecond, 150 * time.Millisecond
 	url, e := farBehindProxy(t, roundTrip, engine)
-	sends(t, url, 2)
-	if c := observedColo(t, e, "ams"); !c.Measured || c.RoundTripMillis < 20 || c.RoundTripMillis >= 150 {
-		t.Errorf("observed %+v, want a round trip of about %s", c, roundTrip)
+	testkit.WaitFor(t, "a round trip without the engine's time", func() bool { // the least counts, also of a busy machine
+		sends(t, url, 2)
+		c := observedColo(t, e, "ams")
+		return c.Measured && c.RoundTripMillis < float64(engine.Milliseconds())
+	})
+	if c := observedColo(t, e, "ams"); c.RoundTripMillis < float64(roundTrip.Milliseconds()) {
+		t.Errorf("observed %+v, want a round trip of at least %s", c, roundTrip)
 	}
 }
 
@@ -160,8 +164,12 @@ func TestColosAreMeasuredForPlans(t *testing.T) {
 	if a, f := observedColo(t, e, "ams"), observedColo(t, e, "fra"); a.RoundTripMillis < 30 || f.RoundTripMillis >= a.RoundTripMillis {
 		t.Errorf("%+v, %+v", a, f)
 	}
-	if n := ams.pings.Load() + fra.pings.Load(); n != 1 {
-		t.Errorf("%d pings, want that of the colo that has not got the request", n)
+	asked, other := ams, fra
+	if fra.requests.Load() > 0 {
+		asked, other = fra, ams
+	}
+	if asked.pings.Load() != 0 || other.pings.Load() == 0 {
+		t.Errorf("%d pings of the colo that got the request, and %d of the other, want only those", asked.pings.Load(), other.pings.Load())
 	}
 	before := fra.requests.Load()
 	sends(t, url, 3)

@@ -226,7 +226,7 @@ func TestLoadReadsOneMoment(t *testing.T) {
 			case <-end:
 				return
 			case <-time.After(time.Millisecond):
-				dir.configMap(v, "a", "b")
+				dir.configMap(v%16, "a", "b")
 			}
 		}
 	}()
