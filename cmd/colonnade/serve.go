@@ -139,6 +139,9 @@ func printFound(ctx context.Context, cmd *cli.Command, c node.ServeConfig) error
 	go func() { ended <- finder.Run(ctx) }()
 	select {
 	case err := <-ended:
+		if err == nil { // ctx is done; a script must not take an empty file for the documents
+			err = errors.New("stopped before every engine has answered, so nothing is printed")
+		}
 		return err
 	case <-finder.Complete():
 	}

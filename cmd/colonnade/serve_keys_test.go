@@ -84,6 +84,18 @@ func (p *servedPlace) config() (c node.ConfigState) {
 	return c
 }
 
+// A command that is stopped before it could print the documents fails.
+func TestPrintConfigThatIsStopped(t *testing.T) {
+	gone := httptest.NewServer(nil)
+	gone.Close()
+	var output, notes record
+	end := background(t, &output, &notes, "serve", "-engine", gone.URL, "-print-config")
+	notes.await(t, "waiting for "+gone.URL)
+	if err := end(); err == nil || !strings.Contains(err.Error(), "nothing is printed") || output.String() != "" {
+		t.Errorf("error %v, printed %q", err, output.String())
+	}
+}
+
 // Keys are valid, and revoked, while the process runs; that of the last key too.
 func TestServeFollowsKeys(t *testing.T) {
 	p := servePlace(t)
