@@ -39,10 +39,10 @@ type ServeConfig struct {
 	Engines        []string                 // URLs of engines that are asked what they serve
 	CredentialsDir string                   // see [ColoConfig]
 	Open           bool                     // see [EntryConfig]
-	TLS            peertls.CertificateFiles // likewise
-	ACME           acmecert.Config          // certificates for clients instead of TLS; its CacheDir and Logger are set from Config
-	MaxConnsPerIP  int                      // likewise
-	Reload         <-chan os.Signal         // each has the documents read again at once; nil = none
+	TLS            peertls.CertificateFiles // see [EntryConfig]
+	ACME           acmecert.Config          // instead of TLS, certificates by ACME; CacheDir and Logger are set from Config
+	MaxConnsPerIP  int                      // see [EntryConfig]
+	Reload         <-chan os.Signal         // each signal makes the process read its documents again; nil = none
 	Report         func(line string)        // is called with each line of what was found out about Engines
 }
 
@@ -195,16 +195,14 @@ func (r *runtime) newPlace(c *ServeConfig, documents *files.Watcher) (*place, er
 	}
 	documents.SetOwn("server", s.ownDocuments(r))
 	s.colo.Apply(documents.Table())
-	if c.Documents != "" {
-		s.warnWithoutKeys()
-	}
+	s.warnWithoutKeys()
 	return s, nil
 }
 
 // warnWithoutKeys says that no client can be served, which a start without any key would only show by its refusals.
 func (s *place) warnWithoutKeys() {
 	if !s.config.Open && !s.documents.Table().HasAPIKeys() {
-		s.config.Logger.Warn("there is no API key, so every request is refused; make one with colonnade keys create -config PATH -account NAME, or serve without keys by the flag -open",
+		s.config.Logger.Warn("there is no API key, so every request is refused; create one with colonnade keys create -config PATH -account NAME and start with -config PATH, or set the flag -open",
 			"config", s.config.Documents)
 	}
 }

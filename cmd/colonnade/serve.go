@@ -42,7 +42,7 @@ func newServe() *cli.Command {
 			&cli.BoolFlag{Name: "print-config", Destination: &printConfig, Usage: "print the documents that say the same as -engine, and end"},
 			&cli.StringFlag{Name: "colo", Destination: &c.Colo, DefaultText: "the colo of the endpoints in -config, or " + node.DefaultColo,
 				Usage: "`COLO` whose endpoints are served"},
-			&cli.BoolFlag{Name: "open", Destination: &c.Open, Usage: "serve requests without a valid key, as the account open (without -config, this is the default)"},
+			&cli.BoolFlag{Name: "open", Destination: &c.Open, Usage: "serve requests without a valid key, as the account open; set without -config and -tls-domain, unless it is -open=false"},
 			&cli.StringFlag{Name: "tls-cert", Destination: &c.TLS.Cert,
 				Usage: "PEM `FILE` with the certificate for clients and its chain; -listen then speaks HTTPS; reloaded when it changes"},
 			&cli.StringFlag{Name: "tls-key", Destination: &c.TLS.Key, Usage: "PEM `FILE` with the key of -tls-cert"},
@@ -94,18 +94,17 @@ func runServe(ctx context.Context, out io.Writer, c node.ServeConfig) error {
 
 // printServing prints where clients and operators find the process.
 func printServing(out io.Writer, r node.Running, c node.ServeConfig) {
-	scheme := "http"
-	if c.TLS.Cert != "" {
-		scheme = "https"
+	base, listener := "http://"+onebox.Local(r.Address), ""
+	switch {
+	case len(c.ACME.Domains) > 0:
+		base, listener = "https://"+c.ACME.Domains[0], "at "+r.Address+"; "
+	case c.TLS.Cert != "":
+		base = "https://" + onebox.Local(r.Address)
 	}
-	if names := c.ACME.Domains; len(names) > 0 {
-		fmt.Fprintf(out, "\nserving on https://%s/v1 (at %s; admin pages: http://%s)\n", names[0], r.Address, onebox.Local(r.Admin))
-	} else {
-		fmt.Fprintf(out, "\nserving on %s://%s/v1 (admin pages: http://%s)\n", scheme, onebox.Local(r.Address), onebox.Local(r.Admin))
-	}
+	fmt.Fprintf(out, "\nserving on %s/v1 (%sadmin pages: http://%s)\n", base, listener, onebox.Local(r.Admin))
 	if c.Open {
 		fmt.Fprintf(out, "open: requests %s need no API key\n", fromWhere(r.Address))
-		fmt.Fprintf(out, "try:  curl %s://%s/v1/models\n", scheme, onebox.Local(r.Address))
+		fmt.Fprintf(out, "try:  curl %s/v1/models\n", base)
 	}
 }
 

@@ -78,7 +78,7 @@ func (f *NodeFlags) PlaceFlags(listen, listenText, admin string) []cli.Flag {
 	c := &f.config
 	return append(f.ownFlags(listen, listenText, admin),
 		&cli.StringFlag{Name: "node", Destination: &c.Node, DefaultText: "the name of the colo and -1", Usage: "`NAME` of this process in events"},
-		&cli.StringFlag{Name: "data-dir", Destination: &c.DataDir, Usage: "`DIRECTORY` for events (default: none, no events are kept)"},
+		&cli.StringFlag{Name: "data-dir", Destination: &c.DataDir, Usage: "`DIRECTORY` for events, and for the certificates of -tls-domain, which requires it (default: none, no events are kept)"},
 	)
 }
 
