@@ -2,10 +2,10 @@
 //
 // # Questions
 //
-// [Ask] reads an engine's own pages, by GET and without inference. The list of models comes first, since its owner names
-// most engines; pages that only one kind of engine has decide about the others. An engine that speaks the API and is none of
-// these is of the kind openai. The code of each page names its source. Answers are untrusted: pages are bounded in size
-// and time, names that documents refuse are left out, and texts that reach a document are quoted.
+// [Ask] reads pages of an engine by GET, and Ollama's /api/show by POST. It runs no inference. The list of models comes first,
+// since its owner names most engines; pages that only one kind of engine has decide about the others. An engine that speaks the
+// API and is none of these is of the kind openai. The code of each page names its source. Answers are untrusted: pages are bounded
+// in size and time, names that documents refuse are left out, and texts that reach a document are quoted.
 //
 // # Documents
 //
@@ -24,9 +24,11 @@
 //
 // # Waiting
 //
-// A [Finder] asks all engines at once and publishes the documents whenever they change. An engine that does not answer is asked again
-// after 250 ms, then ever less often, at most every 10 s; one that answered, too, every 10 s, all with jitter. An engine that stops
-// answering keeps its documents: its health check takes it out. Errors that need an operator end [Finder.Run] if they
-// are the answer to the first question, or if no engine was found yet: a URL that is no engine, or two engines that do not go together. Later,
-// when others are served, they are reported, and the documents stay as they were.
+// A [Finder] asks all engines at once and publishes the documents whenever they change. It repeats its question to an engine that
+// does not answer, first after 250 ms, then after twice as long each time, up to 10 s. It repeats the question to an engine that answered
+// every 10 s. All intervals have 20 % of jitter. An engine that stops answering keeps its documents, and its health check takes it out of use.
+//
+// Two errors need an operator: a URL that is no engine, and two engines that do not go together. Either ends [Finder.Run] if the answer
+// to the first question shows it; a URL that is no engine ends it also while no engine has answered. A later error is reported, and
+// the documents stay as they were.
 package engines

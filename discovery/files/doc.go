@@ -17,8 +17,8 @@
 //
 // Whether anything has changed is decided by listings: which files there are (device and inode), their sizes, modes and
 // times. The notifications of the file system (fsnotify) only say when to look, so that nothing depends on their order,
-// on those that are lost, or on the directories that can be watched. Where there are none, as on NFS or beyond the limits of inotify, the
-// watcher looks each Config.Interval. A notification about a file of documents makes the watcher read even if the listing is
+// on those that are lost, or on the directories that can be watched. On NFS, and beyond the limits of inotify, there are
+// no notifications; the watcher then lists the files every Config.Interval. A notification about a file of documents makes the watcher read even if the listing is
 // as before, and files that were changed shortly before they were read are read once more: the times of files are
 // not exact everywhere.
 //
@@ -43,5 +43,5 @@
 //
 // The process adds documents of its own by [Watcher.SetOwn]: its registration as a colo server, and the engines that it was given
 // by URL. A document in a file that has the same key wins, and so does one that claims the same URL or alias under another key.
-// Files have no documents of the kinds that nodes put themselves (servers, entries).
+// Documents of the kinds servers and entries are refused in files: nodes register themselves.
 package files

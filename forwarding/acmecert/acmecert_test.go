@@ -359,7 +359,7 @@ func TestDamagedFiles(t *testing.T) {
 			}
 		}
 		p.open()
-		p.warns("cannot use a certificate of an earlier start", "name="+api, api+".pem")
+		p.warns("a certificate of an earlier start has expired or cannot be read", "name="+api, api+".pem")
 		p.run()
 		p.serial(api)
 		p.stop()

@@ -57,10 +57,10 @@ func (a *asker) run(ctx context.Context) {
 			wait.Stop()
 			return
 		case <-wait.C:
-		case <-a.authority.failed: // of a renewal: those of requests are taken by ask
+		case <-a.transport.failed: // of a renewal: those of requests are taken by ask
 			wait.Stop()
 			ctxtime.Sleep(ctx, renewalTime)
-			a.report(a.authority.take())
+			a.report(a.transport.take())
 		}
 	}
 }
@@ -69,7 +69,7 @@ func (a *asker) run(ctx context.Context) {
 func (a *asker) askAll(ctx context.Context) time.Time {
 	next := time.Now().Add(retryMax)
 	for _, r := range slices.Clone(a.missing) {
-		if r.due = latest(r.due, a.authority.heldUntil()); time.Now().Before(r.due) {
+		if r.due = latest(r.due, a.transport.heldUntil()); time.Now().Before(r.due) {
 			next = earliest(next, r.due)
 			continue
 		}
@@ -121,7 +121,7 @@ func (a *asker) ask(ctx context.Context, name string) (aboutName bool, err error
 	case <-ctx.Done():
 		return false, context.Cause(ctx)
 	case err := <-asked:
-		failures := a.authority.take()
+		failures := a.transport.take()
 		aboutName := err != nil && attribute(name, err, failures)
 		a.report(failures)
 		return aboutName, err

@@ -32,81 +32,81 @@ var (
 	errHeld = errors.New("the authority has asked to wait")
 )
 
-// authority sends requests to the authority. It finds the failures in the answers, which the manager does not return, and holds
-// requests back for as long as the authority asks.
-type authority struct {
+// caTransport sends the manager's requests to the certificate authority. It finds the failures in the answers, which the manager does not
+// return, and holds requests back for as long as the authority asks, up to maxHold.
+type caTransport struct {
 	base   http.RoundTripper
 	failed chan struct{} // has an element when there may be failures to take
 
 	requests sync.WaitGroup // in flight
 
-	mu       sync.Mutex // guards the fields below
-	running  context.Context
-	held     time.Time
-	failures map[string]error    // by name; those under "" are about no name
-	refused  map[string]struct{} // the latest authorizations that are invalid, by URL: the manager asks for them again
+	mu        sync.Mutex // guards the fields below
+	running   context.Context
+	notBefore time.Time           // no request is sent before; zero = any time
+	failures  map[string]error    // by name; those under "" are about no name
+	refused   map[string]struct{} // the latest authorizations that are invalid, by URL: the manager asks for them again
 }
 
-func newAuthority(base http.RoundTripper) *authority {
-	return &authority{base: base, failed: make(chan struct{}, 1), failures: map[string]error{}, refused: map[string]struct{}{}}
+func newCATransport(base http.RoundTripper) *caTransport {
+	return &caTransport{base: base, failed: make(chan struct{}, 1), failures: map[string]error{}, refused: map[string]struct{}{}}
 }
 
 // run allows requests until ctx is done.
-func (a *authority) run(ctx context.Context) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.running = ctx
+func (t *caTransport) run(ctx context.Context) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.running = ctx
 }
 
 // end waits for requests in flight, which end with the context of run, and closes the connections.
-func (a *authority) end() {
-	a.requests.Wait()
-	(&http.Client{Transport: a.base}).CloseIdleConnections()
+func (t *caTransport) end() {
+	t.requests.Wait()
+	(&http.Client{Transport: t.base}).CloseIdleConnections()
 }
 
 // heldUntil returns until when the authority has asked to wait.
-func (a *authority) heldUntil() time.Time {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.held
+func (t *caTransport) heldUntil() time.Time {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.notBefore
 }
 
 // take returns the failures since its last call.
-func (a *authority) take() map[string]error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	taken := a.failures
-	a.failures = map[string]error{}
+func (t *caTransport) take() map[string]error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	taken := t.failures
+	t.failures = map[string]error{}
 	return taken
 }
 
 // clear forgets the failures of a name that has a certificate now: one challenge may have failed before another one did not.
-func (a *authority) clear(name string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	delete(a.failures, name)
-	delete(a.failures, "")
+func (t *caTransport) clear(name string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.failures, name)
+	delete(t.failures, "")
 }
 
 // RoundTrip sends a request and reads the whole answer.
-func (a *authority) RoundTrip(r *http.Request) (*http.Response, error) {
-	running, err := a.admit()
+func (t *caTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	running, err := t.admit()
 	if err != nil {
 		return nil, err
 	}
-	defer a.requests.Done()
+	defer t.requests.Done()
 	ctx, cancel := context.WithTimeout(r.Context(), answerTimeout)
 	defer cancel()
 	defer context.AfterFunc(running, cancel)()
-	answer, body, err := a.exchange(r.WithContext(ctx))
+	answer, body, err := t.exchange(r.WithContext(ctx))
 	if err != nil {
 		if running.Err() == nil {
-			a.fail("", fmt.Errorf("cannot reach %s: %w", r.URL.Host, err))
+			t.fail("", fmt.Errorf("cannot reach %s: %w", r.URL.Host, err))
 		}
 		return nil, err
 	}
 	if !isCleanup(r) {
-		a.inspect(r.URL.String(), answer, body)
+		t.inspect(r.URL.String(), answer, body)
 	}
 	return answer, nil
 }
@@ -132,21 +132,21 @@ func isCleanup(r *http.Request) bool {
 }
 
 // admit returns the context of run, and counts a request.
-func (a *authority) admit() (running context.Context, err error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
+func (t *caTransport) admit() (running context.Context, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	switch {
-	case a.running == nil || a.running.Err() != nil:
+	case t.running == nil || t.running.Err() != nil:
 		return nil, errNotRunning
-	case time.Now().Before(a.held):
-		return nil, fmt.Errorf("%w until %s", errHeld, a.held.UTC().Format(time.RFC3339))
+	case time.Now().Before(t.notBefore):
+		return nil, fmt.Errorf("%w until %s", errHeld, t.notBefore.UTC().Format(time.RFC3339))
 	}
-	a.requests.Add(1)
-	return a.running, nil
+	t.requests.Add(1)
+	return t.running, nil
 }
 
-func (a *authority) exchange(r *http.Request) (*http.Response, []byte, error) {
-	answer, err := a.base.RoundTrip(r)
+func (t *caTransport) exchange(r *http.Request) (*http.Response, []byte, error) {
+	answer, err := t.base.RoundTrip(r)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -160,43 +160,43 @@ func (a *authority) exchange(r *http.Request) (*http.Response, []byte, error) {
 }
 
 // inspect finds the failures in an answer: its status, or an authorization that the authority has refused.
-func (a *authority) inspect(url string, answer *http.Response, body []byte) {
+func (t *caTransport) inspect(url string, answer *http.Response, body []byte) {
 	if answer.StatusCode >= http.StatusBadRequest {
 		p := problem{Status: answer.StatusCode}
 		_ = json.Unmarshal(body, &p) // the status says enough
 		if p.kind() != "badNonce" {  // it is sent again
-			a.hold(answer)
-			a.fail("", &p)
+			t.hold(answer)
+			t.fail("", &p)
 		}
 		return
 	}
 	var z authorization
-	if json.Unmarshal(body, &z) != nil || z.Status != "invalid" || !a.isFirst(url) {
+	if json.Unmarshal(body, &z) != nil || z.Status != "invalid" || !t.isFirst(url) {
 		return // also a certificate
 	}
 	for _, c := range z.Challenges {
 		if c.Error != nil {
-			a.fail(strings.ToLower(z.Identifier.Value), fmt.Errorf("challenge %s: %w", c.Type, c.Error))
+			t.fail(strings.ToLower(z.Identifier.Value), fmt.Errorf("challenge %s: %w", c.Type, c.Error))
 		}
 	}
 }
 
 // isFirst reports whether an authorization was not invalid before.
-func (a *authority) isFirst(url string) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if _, known := a.refused[url]; known {
+func (t *caTransport) isFirst(url string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if _, known := t.refused[url]; known {
 		return false
 	}
-	if len(a.refused) >= maxRefused {
-		clear(a.refused)
+	if len(t.refused) >= maxRefused {
+		clear(t.refused)
 	}
-	a.refused[url] = struct{}{}
+	t.refused[url] = struct{}{}
 	return true
 }
 
 // hold reads Retry-After where the authority is overloaded, or limits requests.
-func (a *authority) hold(answer *http.Response) {
+func (t *caTransport) hold(answer *http.Response) {
 	after := answer.Header.Get("Retry-After")
 	if after == "" || answer.StatusCode != http.StatusTooManyRequests && answer.StatusCode != http.StatusServiceUnavailable {
 		return
@@ -211,29 +211,29 @@ func (a *authority) hold(answer *http.Response) {
 	if most := time.Now().Add(maxHold); until.After(most) {
 		until = most
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if until.After(a.held) {
-		a.held = until
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if until.After(t.notBefore) {
+		t.notBefore = until
 	}
 }
 
-func (a *authority) fail(name string, err error) {
-	a.note(name, err)
+func (t *caTransport) fail(name string, err error) {
+	t.note(name, err)
 	select {
-	case a.failed <- struct{}{}:
+	case t.failed <- struct{}{}:
 	default:
 	}
 }
 
 // note keeps a failure. Of a name, both challenges may have failed.
-func (a *authority) note(name string, err error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if before := a.failures[name]; name != "" && before != nil {
+func (t *caTransport) note(name string, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if before := t.failures[name]; name != "" && before != nil {
 		err = fmt.Errorf("%w; %w", before, err)
 	}
-	a.failures[name] = err
+	t.failures[name] = err
 }
 
 // authorization is the part of an authorization object (RFC 8555, section 7.1.4) that says why it is invalid.

@@ -4,15 +4,16 @@
 // An [autocert.Manager] speaks the protocol and plans renewals. By itself, it would ask the authority within handshakes, which clients
 // cause, and return neither why a name was refused nor that a renewal failed. So three parts stand around it:
 //
-//	handshake ──→ certificates in force ←── store ←── autocert.Manager ──→ authority ──→ the authority's server
-//	                                                        ↑                  │ reasons, Retry-After
-//	                                                     Source.Run ←──────────┘
+//	handshake ──→ certificates in force ←── store ←── autocert.Manager ──→ caTransport ──→ the authority's server
+//	                                                        ↑                   │ reasons, Retry-After
+//	                                                     Source.Run ←───────────┘
 //
 // A handshake reads the certificate in force from memory and never reaches the manager, except to answer a challenge of one of
 // the names. The store is the manager's cache: a certificate that the manager puts there is in force from then on, and the one
-// before it until then. All requests to the authority pass an [http.RoundTripper] that reads the reasons in its answers and sends
-// nothing before the time that the authority has asked for. Only [Source.Run] has certificates made.
+// before it until then. The caTransport, an [http.RoundTripper], sends the manager's requests to the certificate authority. It reads
+// the reasons in the answers, and sends nothing before the time that the authority has asked for, for up to an hour. Only [Source.Run]
+// has certificates made.
 //
-// A name without a certificate is tried again after 2 minutes, then after three times as long each, at most an hour. The manager renews a certificate
-// when a third of its validity is left, at most 30 days, and tries again after 30 to 60 minutes.
+// A name without a certificate is requested again after 2 minutes, then after three times as long each time, up to about an hour. The
+// manager renews a certificate when a third of its validity is left, at most 30 days, and tries again after 30 to 60 minutes.
 package acmecert

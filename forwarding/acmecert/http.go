@@ -63,7 +63,7 @@ func (s *Source) serveHTTP(ctx context.Context, handler http.Handler) {
 	}
 }
 
-// httpHandler answers challenges, and sends all other clients to HTTPS.
+// httpHandler answers challenges, and passes all other requests to redirect.
 func (s *Source) httpHandler() http.Handler {
 	challenges := s.manager.HTTPHandler(http.HandlerFunc(s.redirect))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -74,8 +74,8 @@ func (s *Source) httpHandler() http.Handler {
 	})
 }
 
-// redirect sends a browser to HTTPS. It does not send a request with a body there: that has its API key in it, and the client should learn
-// that it was sent in plain text.
+// redirect redirects GET and HEAD requests to HTTPS, and answers other methods with a 400 and other hosts with a 404. An API key in any of
+// these requests was readable on the way. A client that sends requests with a body learns that from the 400; a redirect would hide it.
 func (s *Source) redirect(w http.ResponseWriter, r *http.Request) {
 	name := strings.ToLower(r.Host)
 	switch {

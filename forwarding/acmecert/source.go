@@ -24,7 +24,7 @@ type Source struct {
 	config    Config
 	names     []string
 	store     *store
-	authority *authority
+	transport *caTransport
 	manager   *autocert.Manager
 	http      net.Listener // for the challenge http-01; nil = none
 	reports   *reports
@@ -46,14 +46,14 @@ func open(c Config, transport http.RoundTripper) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Source{config: c, names: names, authority: newAuthority(transport), reports: newReports(c.Logger)}
+	s := &Source{config: c, names: names, transport: newCATransport(transport), reports: newReports(c.Logger)}
 	if s.store, err = openStore(c.accountDir(), names, s.renewed, c.Logger); err != nil {
 		return nil, err
 	}
 	s.manager = &autocert.Manager{
 		Prompt: autocert.AcceptTOS, Cache: s.store, HostPolicy: autocert.HostWhitelist(names...), Email: c.Email,
 		Client: &acme.Client{
-			DirectoryURL: c.directory(), UserAgent: "colonnade", HTTPClient: &http.Client{Transport: s.authority}, RetryBackoff: retryNonce,
+			DirectoryURL: c.directory(), UserAgent: "colonnade", HTTPClient: &http.Client{Transport: s.transport}, RetryBackoff: retryNonce,
 		},
 	}
 	return s, s.listen()
@@ -61,7 +61,7 @@ func open(c Config, transport http.RoundTripper) (*Source, error) {
 
 // renewed forgets why a name had no new certificate.
 func (s *Source) renewed(name string) {
-	s.authority.clear(name)
+	s.transport.clear(name)
 	s.reports.clear(name)
 }
 
@@ -93,15 +93,15 @@ func (s *Source) ServerTLS() *tls.Config {
 
 func (s *Source) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	name := strings.ToLower(hello.ServerName)
-	switch held := s.store.current(name); {
+	switch inForce := s.store.current(name); {
 	case !slices.Contains(s.names, name):
 		return nil, nil // crypto/tls then sends the alert unrecognized_name
 	case slices.Equal(hello.SupportedProtos, []string{acme.ALPNProto}):
 		return s.manager.GetCertificate(hello)
-	case held == nil:
+	case inForce == nil:
 		return nil, fmt.Errorf("there is no certificate for %s yet", name)
 	default:
-		return held, nil
+		return inForce, nil
 	}
 }
 
@@ -113,8 +113,8 @@ func (s *Source) Run(ctx context.Context) error {
 		handler := s.httpHandler() // from here on, the manager tries http-01 too
 		serving.Go(func() { s.serveHTTP(ctx, handler) })
 	}
-	s.authority.run(ctx)
-	defer s.authority.end()
+	s.transport.run(ctx)
+	defer s.transport.end()
 	newAsker(s).run(ctx)
 	return nil
 }
@@ -131,8 +131,8 @@ func (s *Source) States() []State {
 	var all []State
 	for _, name := range s.names {
 		one := State{Name: name, Problem: s.reports.problem(name)}
-		if held := s.store.current(name); held != nil {
-			one.Begins, one.Expires = held.Leaf.NotBefore, held.Leaf.NotAfter
+		if inForce := s.store.current(name); inForce != nil {
+			one.Begins, one.Expires = inForce.Leaf.NotBefore, inForce.Leaf.NotAfter
 		}
 		all = append(all, one)
 	}

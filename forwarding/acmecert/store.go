@@ -40,7 +40,7 @@ func openStore(dir string, names []string, renewed func(name string), logger *sl
 	for _, name := range names {
 		s.inForce[name] = &atomic.Pointer[tls.Certificate]{}
 		if err := s.load(name); err != nil {
-			logger.Warn("cannot use a certificate of an earlier start; a new one will be requested", "name", name, "file", s.path(name), "error", err)
+			logger.Warn("a certificate of an earlier start has expired or cannot be read; a new one is requested", "name", name, "file", s.path(name), "error", err)
 		}
 	}
 	return s, nil
@@ -68,8 +68,8 @@ func (s *store) load(name string) error {
 
 // current returns the certificate in force for a name, or nil.
 func (s *store) current(name string) *tls.Certificate {
-	if held := s.inForce[name]; held != nil {
-		return held.Load()
+	if pointer := s.inForce[name]; pointer != nil {
+		return pointer.Load()
 	}
 	return nil
 }
@@ -95,15 +95,15 @@ func (s *store) Put(_ context.Context, key string, data []byte) error {
 	if err := atomicfile.Write(s.path(key), data, 0o600); err != nil {
 		s.logger.Error("cannot keep what a certificate needs: it is lost at the next start, and requested again", "file", s.path(key), "error", err)
 	}
-	held := s.inForce[key]
-	if held == nil {
+	pointer := s.inForce[key]
+	if pointer == nil {
 		return nil
 	}
 	certificate, err := parseCertificate(key, data)
 	if err != nil {
 		return err
 	}
-	held.Store(certificate)
+	pointer.Store(certificate)
 	s.logger.Info("certificate in force", "name", key, "expires", certificate.Leaf.NotAfter.UTC())
 	s.renewed(key)
 	return nil
