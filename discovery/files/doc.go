@@ -18,9 +18,9 @@
 // Whether anything has changed is decided by listings: which files there are (device and inode), their sizes, modes and
 // times. The notifications of the file system (fsnotify) only say when to look, so that nothing depends on their order,
 // on those that are lost, or on the directories that can be watched. On NFS, and beyond the limits of inotify, there are
-// no notifications; the watcher then lists the files every Config.Interval. A notification about a file of documents makes the watcher read even if the listing is
-// as before, and files that were changed shortly before they were read are read once more: the times of files are
-// not exact everywhere.
+// no notifications; the watcher then lists the files every Config.Interval. A notification about a file of documents
+// makes the watcher read even if the listing is as before, and files that were changed shortly before they were read are
+// read once more: the times of files are not exact everywhere.
 //
 // Anything but a regular file is refused before it is opened: a named pipe would block. Each file has at most
 // [document.MaxFile] bytes.
