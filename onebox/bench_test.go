@@ -26,7 +26,7 @@ const (
 	benchClients = 32
 	benchBlock   = 1024 // requests per turn
 	benchStreams = 64
-	benchChunks  = 50
+	benchChunks  = 400
 )
 
 // benchEngine answers with 1.5 KB, or with a chunk every 5 ms to a body that asks for a stream.

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -137,9 +138,9 @@ func TestDocumentsWithInvalidKeys(t *testing.T) {
 // A node that is no longer reachable after the confirmation may still hold deletions back.
 func TestConfirmWhileANodeGoes(t *testing.T) {
 	s := startEtcd(t)
-	asked := 0
+	var asked atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		if asked++; asked > 2 { // the first poll has two requests
+		if asked.Add(1) > 2 { // the first poll has two requests
 			panic(http.ErrAbortHandler)
 		}
 		_ = json.NewEncoder(w).Encode(node.ConfigState{Node: "ams-1", PendingDeletions: []string{"models/a"}})
