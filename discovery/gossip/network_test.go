@@ -107,6 +107,9 @@ func (h *host) DialTimeout(address string, timeout time.Duration) (net.Conn, err
 		return nil, errors.New("no answer")
 	}
 	here, there := net.Pipe()
+	// The first write has no deadline of memberlist's own. In a socket's buffer it would not wait; here it would wait forever for a host
+	// that has shut down and accepts no stream.
+	_ = here.SetDeadline(time.Now().Add(timeout))
 	select {
 	case to.streams <- there:
 		return here, nil
