@@ -11,10 +11,12 @@ const restoreWindow = 2*ttl + 3*time.Second
 
 // restore says that the store was restored from a snapshot. The promise holds only if every process is in touch with the store before and
 // afterwards, and none starts: no other process knows what one holds that the store has forgotten, and one that starts does not know
-// that anything was forgotten. Otherwise the promise does not hold in the window, nor for what began in it.
+// that anything was forgotten. Otherwise the promise does not hold in the window, nor for what began in it, and the window is as long as a process
+// stays out of touch afterwards: it may be granting, and the store has forgotten that.
 type restore struct {
 	at       time.Duration
 	excepted bool
+	over     bool
 }
 
 // restoreStore takes a snapshot, and some time later brings the store back as it was then.
@@ -37,7 +39,7 @@ func (s *simulation) restoreStore() {
 			for _, p := range s.processes {
 				p.writtenOff = false
 			}
-			s.after(restoreWindow, s.endRestore)
+			s.endRestoreLater(s.now)
 		})
 	})
 }
@@ -49,7 +51,7 @@ func (s *simulation) restoreAfter(d time.Duration) {
 		s.restored = restore{at: s.now, excepted: !s.inTouch()}
 		s.store.restore(snapshot)
 		s.store.setAway(false)
-		s.after(restoreWindow, s.endRestore)
+		s.endRestoreLater(s.now)
 	})
 }
 
@@ -73,12 +75,27 @@ func (s *simulation) namesReturn(snapshot storeState) bool {
 }
 
 // restoring reports whether the store was restored a moment ago.
-func (s *simulation) restoring() bool {
-	return s.restored.at > 0 && s.now < s.restored.at+restoreWindow
+func (s *simulation) restoring() bool { return s.restored.at > 0 && !s.restored.over }
+
+// endRestoreLater ends the window of the restore that began at a time.
+func (s *simulation) endRestoreLater(at time.Duration) {
+	s.after(restoreWindow, func() {
+		switch {
+		case s.restored.at != at: // there was another one
+		case s.restored.excepted && slices.ContainsFunc(s.living(), (*process).outOfTouch):
+			s.endRestoreLater(at)
+		default:
+			s.endRestore()
+		}
+	})
 }
+
+// outOfTouch reports whether the process is stopped, or cut from the store.
+func (p *process) outOfTouch() bool { return p.stopped || p.host.storeCut.holds }
 
 // endRestore takes what was begun meanwhile out of the count, if the promise did not hold.
 func (s *simulation) endRestore() {
+	s.restored.over = true
 	if !s.restored.excepted {
 		return
 	}
