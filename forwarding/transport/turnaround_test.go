@@ -40,7 +40,8 @@ func TestTurnaround(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer a.Close()
-	if rest := time.Since(began) - a.Turnaround(); a.Turnaround() < answersAfter || rest < 2*slow {
+	// A busy machine may read the head a while after it was sent, and the body begins to be late when it was.
+	if rest := time.Since(began) - a.Turnaround(); a.Turnaround() < answersAfter || rest < slow+slow/2 {
 		t.Errorf("the turnaround is %s, and the rest took %s", a.Turnaround(), rest)
 	}
 }
