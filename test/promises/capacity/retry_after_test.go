@@ -55,8 +55,9 @@ func TestRetryAfterIsKept(t *testing.T) {
 	all.Wait()
 	result := fmt.Sprintf("%d refused, %d of them admitted when they came back", refused.Load(), admitted.Load())
 	t.Log(result)
-	// On a busy machine, engines become slower after clients were refused; a soak has the machine for itself.
-	if tenths := int64(testkit.AtScale(7, 8)); refused.Load() < clients/4 || 10*admitted.Load() < tenths*refused.Load() {
+	// The clients are of one account, and so many that the entry refuses most of them itself, with the least time that colos have named: they
+	// come back a little too early. On a busy machine, engines also become slower after that; a soak has the machine for itself.
+	if tenths := int64(testkit.AtScale(5, 7)); refused.Load() < clients/4 || 10*admitted.Load() < tenths*refused.Load() {
 		t.Errorf("%s, want %d of ten", result, tenths)
 	}
 }
