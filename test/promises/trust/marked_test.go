@@ -3,6 +3,7 @@ package trust_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -10,6 +11,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"syscall"
 )
 
 // marked is a request that is full of its own mark, which names its account. An answer with a byte of another request
@@ -112,9 +114,16 @@ func (e *markedEngine) note(what string) {
 }
 
 func (e *markedEngine) answer(w http.ResponseWriter, r *http.Request) {
-	user, filler, ok := readMarked(r)
+	user, filler, err := readMarked(r)
+	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) {
+		panic(http.ErrAbortHandler) // its client left while the body was on the way; the others judge their responses
+	}
 	mark, kind, _ := strings.Cut(user, " ")
-	if !ok || mark == "" || strings.Repeat(mark, len(filler)/len(mark)+1)[:len(filler)] != filler {
+	if err != nil || !strings.HasPrefix(mark, "marked") {
+		e.note(fmt.Sprintf("%s: %q with %.300q: %v", r.URL.Path, user, filler, err))
+		panic(http.ErrAbortHandler)
+	}
+	if strings.Repeat(mark, len(filler)/len(mark)+1)[:len(filler)] != filler {
 		e.note(fmt.Sprintf("%s: %q with %.300q", r.URL.Path, user, filler))
 	}
 	e.mu.Lock()
@@ -143,27 +152,36 @@ func (e *markedEngine) answer(w http.ResponseWriter, r *http.Request) {
 }
 
 // readMarked reads the mark and the content of a request.
-func readMarked(r *http.Request) (user, filler string, ok bool) {
+func readMarked(r *http.Request) (user, filler string, err error) {
+	model := ""
 	if strings.HasPrefix(r.Header.Get("Content-Type"), "multipart/") {
 		if err := r.ParseMultipartForm(4 << 20); err != nil {
-			return "", err.Error(), false
+			return "", "", err
 		}
 		file, _, err := r.FormFile("file")
 		if err != nil {
-			return "", err.Error(), false
+			return "", "", err
 		}
 		defer file.Close()
 		text, err := io.ReadAll(file)
-		return r.FormValue("user"), string(text), err == nil && r.FormValue("model") == "own"
+		if err != nil {
+			return "", "", err
+		}
+		user, filler, model = r.FormValue("user"), string(text), r.FormValue("model")
+	} else {
+		var body struct {
+			Model, User string
+			Messages    []string
+		}
+		if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+			return "", "", err
+		}
+		user, filler, model = body.User, strings.Join(body.Messages, ""), body.Model
 	}
-	var body struct {
-		Model, User string
-		Messages    []string
+	if model != "own" {
+		return user, filler, fmt.Errorf("the model is %q", model)
 	}
-	if err := json.NewDecoder(r.Body).Decode(&body); err != nil || len(body.Messages) != 1 {
-		return "", fmt.Sprint(err), false
-	}
-	return body.User, body.Messages[0], body.Model == "own"
+	return user, filler, nil
 }
 
 // pieces cuts a text into pieces of a size.
