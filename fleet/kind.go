@@ -24,5 +24,8 @@ const (
 // KindRecord begins the keys of the records of colo servers' processes. These are no documents; see package homes.
 const KindRecord Kind = "owners"
 
+// KindHistory begins the keys of the history of changes, which the command line writes with each change. These are no documents.
+const KindHistory Kind = "history"
+
 // Key returns the key of a document of this kind: by its name, or by its colo and its name.
 func (k Kind) Key(names ...string) string { return string(k) + "/" + strings.Join(names, "/") }

@@ -114,7 +114,9 @@ func (f *Fleet) Apply(ctx context.Context, docs []document.Raw) error {
 	if f.client == nil {
 		return editFiles(ctx, f.Documents, docs)
 	}
-	_, err := etcd.Apply(ctx, f.client, node.Prefix, docs)
+	host, _ := os.Hostname()
+	writer := etcd.Writer{Client: f.client, Prefix: node.Prefix, Author: etcd.Author{Host: host, Command: "colonnade up"}}
+	_, err := writer.Apply(ctx, docs)
 	return err
 }
 

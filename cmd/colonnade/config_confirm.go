@@ -32,14 +32,14 @@ It confirms what was deleted until then, and nothing later.
 Examples:
   colonnade config confirm-deletions`,
 		Action: store.etcdAction(func(ctx context.Context, cmd *cli.Command, client *etcd.Client) error {
-			return confirmHeld(ctx, client, cmd.Writer)
+			return confirmHeld(ctx, &documents{client: client, author: authorOf(cmd)}, cmd.Writer)
 		}),
 	}
 }
 
 // confirmHeld confirms all deletions. It is an error if nodes hold some back nevertheless.
-func confirmHeld(ctx context.Context, client *etcd.Client, out io.Writer) error {
-	p := newPoller("", client, nil)
+func confirmHeld(ctx context.Context, d *documents, out io.Writer) error {
+	p := newPoller("", d.client, nil)
 	defer p.close()
 	s, err := p.poll(ctx)
 	if err != nil {
@@ -52,7 +52,7 @@ func confirmHeld(ctx context.Context, client *etcd.Client, out io.Writer) error 
 	} else {
 		fmt.Fprintln(out, "no reachable node holds deletions back")
 	}
-	if err := confirm(ctx, client, out); err != nil || len(before.keys) == 0 {
+	if err := confirm(ctx, d, out); err != nil || len(before.keys) == 0 {
 		return err
 	}
 	if s, err = awaitRelease(ctx, p); err != nil {
@@ -81,14 +81,14 @@ func reportUnreachable(out io.Writer, nodes []nodeState) (unreachable int) {
 }
 
 // confirm writes that all deletions up to now are intended.
-func confirm(ctx context.Context, client *etcd.Client, out io.Writer) error {
+func confirm(ctx context.Context, d *documents, out io.Writer) error {
 	key := string(fleet.KindDeletions)
-	_, revision, err := etcd.List(ctx, client, node.Prefix, key)
+	_, revision, err := etcd.List(ctx, d.client, node.Prefix, key)
 	if err != nil {
 		return err
 	}
 	value := fmt.Appendf(nil, "confirmed: %d\n", revision)
-	if _, err = etcd.Apply(ctx, client, node.Prefix, []document.Raw{{Key: key, Value: value}}); err != nil {
+	if _, err = d.writer().Apply(ctx, []document.Raw{{Key: key, Value: value}}); err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "confirmed all deletions up to revision %d\n", revision)

@@ -110,7 +110,7 @@ func (d *deletion) run(ctx context.Context, keys []string) error {
 	}
 	fmt.Fprint(d.out, registrationNote(docs, found))
 	if d.confirmed {
-		return confirm(ctx, d.client, d.out)
+		return confirm(ctx, d.documents, d.out)
 	}
 	fmt.Fprint(d.out, heldBackNote(docs, found))
 	return nil

@@ -175,7 +175,7 @@ func TestConfirm(t *testing.T) {
 	var out strings.Builder
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	err := confirmHeld(ctx, client, &out)
+	err := confirmHeld(ctx, &documents{client: client}, &out)
 	if err == nil || !strings.Contains(err.Error(), "still 1 deletion held back by stubborn: pools/x") {
 		t.Errorf("got %v", err)
 	}

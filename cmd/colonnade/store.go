@@ -67,7 +67,7 @@ func (s *store) action(work func(context.Context, *cli.Command, *documents) erro
 			return work(ctx, cmd, &documents{path: s.path})
 		}
 		return s.etcdAction(func(ctx context.Context, cmd *cli.Command, client *etcd.Client) error {
-			return work(ctx, cmd, &documents{client: client})
+			return work(ctx, cmd, &documents{client: client, author: authorOf(cmd)})
 		})(ctx, cmd)
 	}
 }

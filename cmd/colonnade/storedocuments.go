@@ -16,6 +16,7 @@ import (
 // documents are those of a fleet in etcd, or those of one process in files.
 type documents struct {
 	client *etcd.Client // nil: they are in files
+	author etcd.Author  // of changes in etcd
 	path   string       // of the files
 }
 
@@ -28,6 +29,11 @@ func (d *documents) flag() string {
 		return ""
 	}
 	return " -config " + d.path
+}
+
+// writer changes the documents in etcd.
+func (d *documents) writer() etcd.Writer {
+	return etcd.Writer{Client: d.client, Prefix: node.Prefix, Author: d.author}
 }
 
 // list returns the documents with a key, or below a folder such as "models/", or all below "", sorted by key. Of files, it returns the
@@ -51,7 +57,7 @@ func (d *documents) list(ctx context.Context, under string) ([]etcd.Stored, erro
 // create puts a document that is not there yet, else the error is errExists. where is a phrase for messages; it is empty for etcd.
 func (d *documents) create(ctx context.Context, doc document.Raw) (where string, err error) {
 	if d.client != nil {
-		err = etcd.Create(ctx, d.client, node.Prefix, doc)
+		err = d.writer().Create(ctx, doc)
 	} else {
 		var at files.Located
 		at, err = files.Create(ctx, d.path, doc)
@@ -78,7 +84,7 @@ func (d *documents) apply(ctx context.Context, docs []document.Raw) (applied []a
 		}
 		return applied, err
 	}
-	done, err := etcd.Apply(ctx, d.client, node.Prefix, docs)
+	done, err := d.writer().Apply(ctx, docs)
 	for _, doc := range docs {
 		a := appliedDocument{key: doc.Key, created: slices.Contains(done.Created, doc.Key), unchanged: slices.Contains(done.Unchanged, doc.Key)}
 		if err == nil || a.created {
@@ -100,7 +106,7 @@ func (d *documents) delete(ctx context.Context, keys []string) (deleted []delete
 		}
 		return deleted, err
 	}
-	found, err := etcd.Delete(ctx, d.client, node.Prefix, keys)
+	found, err := d.writer().Delete(ctx, keys)
 	for _, key := range found {
 		deleted = append(deleted, deletedDocument{key: key})
 	}

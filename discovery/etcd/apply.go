@@ -8,8 +8,6 @@ import (
 	"slices"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
-
 	"colonnade/fleet/document"
 )
 
@@ -25,20 +23,21 @@ var ErrExists = errors.New("the document exists already")
 
 // Create checks a document and puts it, in one transaction that never replaces another document. The error is
 // ErrExists if there is one, or an *InvalidError of fleet.
-func Create(ctx context.Context, client *clientv3.Client, prefix string, doc document.Raw) error {
+func (w Writer) Create(ctx context.Context, doc document.Raw) error {
 	if err := document.Check(doc.Key, doc.Value); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, applyTimeout)
 	defer cancel()
-	key := prefix + doc.Key
-	absent := clientv3.Compare(clientv3.CreateRevision(key), "=", 0)
-	answer, err := client.Txn(ctx).If(absent).Then(clientv3.OpPut(key, string(doc.Value))).Commit()
-	if err != nil {
-		return fmt.Errorf("cannot put %s: %w", doc.Key, err)
+	before, changes, err := w.read(ctx, []string{doc.Key})
+	if err == nil && len(before) == 0 {
+		_, err = w.commit(ctx, edit{put: []document.Raw{doc}}, before, changes)
 	}
-	if !answer.Succeeded {
+	switch {
+	case len(before) > 0, errors.Is(err, errChanged):
 		return ErrExists
+	case err != nil:
+		return fmt.Errorf("cannot put %s: %w", doc.Key, err)
 	}
 	return nil
 }
@@ -51,24 +50,20 @@ type Applied struct {
 
 // Apply checks all documents and then puts them, in transactions of up to a hundred. If one is bad, or two have the
 // same key, none is put, and the error names every bad one. With an error, it returns what was put before.
-func Apply(ctx context.Context, client *clientv3.Client, prefix string, docs []document.Raw) (Applied, error) {
+func (w Writer) Apply(ctx context.Context, docs []document.Raw) (Applied, error) {
 	var applied Applied
 	if err := checkAll(docs); err != nil {
 		return applied, err
 	}
 	for done := 0; done < len(docs); {
-		some := batch(prefix, docs[done:])
-		var puts []clientv3.Op
-		for _, d := range some {
-			puts = append(puts, clientv3.OpPut(prefix+d.Key, string(d.Value), clientv3.WithPrevKV()))
-		}
-		answer, err := commit(ctx, client, puts)
+		some := batch(w.Prefix, docs[done:])
+		_, before, err := w.change(ctx, edit{put: some})
 		if err != nil {
 			return applied, fmt.Errorf("cannot put documents (%d of %d were put before): %w", done, len(docs), err)
 		}
-		for i, d := range some {
-			switch old := answer.Responses[i].GetResponsePut().PrevKv; {
-			case old == nil:
+		for _, d := range some {
+			switch old, there := before[d.Key]; {
+			case !there:
 				applied.Created = append(applied.Created, d.Key)
 			case bytes.Equal(old.Value, d.Value):
 				applied.Unchanged = append(applied.Unchanged, d.Key)
@@ -107,27 +102,15 @@ func batch(prefix string, docs []document.Raw) []document.Raw {
 
 // Delete deletes documents, in transactions of up to a hundred, and returns the keys of those that were there, also
 // with an error.
-func Delete(ctx context.Context, client *clientv3.Client, prefix string, keys []string) (found []string, err error) {
+func (w Writer) Delete(ctx context.Context, keys []string) (found []string, err error) {
 	for some := range slices.Chunk(keys, MaxTransaction) {
-		var ops []clientv3.Op
-		for _, key := range some {
-			ops = append(ops, clientv3.OpDelete(prefix+key))
-		}
-		answer, err := commit(ctx, client, ops)
+		change, _, err := w.change(ctx, edit{delete: some})
 		if err != nil {
 			return found, fmt.Errorf("cannot delete documents (%d were deleted before): %w", len(found), err)
 		}
-		for i, r := range answer.Responses {
-			if r.GetResponseDeleteRange().Deleted > 0 {
-				found = append(found, some[i])
-			}
+		for _, d := range change.Documents {
+			found = append(found, d.Key)
 		}
 	}
 	return found, nil
-}
-
-func commit(ctx context.Context, client *clientv3.Client, ops []clientv3.Op) (*clientv3.TxnResponse, error) {
-	ctx, cancel := context.WithTimeout(ctx, applyTimeout)
-	defer cancel()
-	return client.Txn(ctx).Then(ops...).Commit()
 }

@@ -24,7 +24,7 @@ func TestApply(t *testing.T) {
 		}
 		docs = append(docs, document.Raw{Key: fmt.Sprintf("models/m%d", i), Value: []byte(value)})
 	}
-	if applied, err := etcd.Apply(s.ctx(), s.client, prefix, docs); err != nil || len(applied.Created) != len(docs) || len(applied.Unchanged) != 0 {
+	if applied, err := s.writer().Apply(s.ctx(), docs); err != nil || len(applied.Created) != len(docs) || len(applied.Unchanged) != 0 {
 		t.Fatal(applied, err)
 	}
 	w, _ := watch(t, etcd.Config{Client: s.client})
@@ -33,7 +33,7 @@ func TestApply(t *testing.T) {
 		t.Errorf("%d models, want %d", got, len(docs))
 	}
 	docs[7].Value = []byte("beta: true")
-	if applied, err := etcd.Apply(s.ctx(), s.client, prefix, docs); err != nil || len(applied.Created) != 0 || len(applied.Unchanged) != len(docs)-1 {
+	if applied, err := s.writer().Apply(s.ctx(), docs); err != nil || len(applied.Created) != 0 || len(applied.Unchanged) != len(docs)-1 {
 		t.Error(applied, err)
 	}
 }
@@ -46,7 +46,7 @@ func TestCreateNeverReplaces(t *testing.T) {
 	for n := range 20 {
 		creators.Go(func() {
 			doc := document.Raw{Key: "keys/laptop", Value: fmt.Appendf(nil, "{account: a%d, sha256: '%064d'}", n, n)}
-			switch err := etcd.Create(s.ctx(), s.client, prefix, doc); {
+			switch err := s.writer().Create(s.ctx(), doc); {
 			case err == nil:
 				created.Store(int64(n))
 			case !errors.Is(err, etcd.ErrExists):
@@ -60,7 +60,7 @@ func TestCreateNeverReplaces(t *testing.T) {
 		t.Errorf("version %d of the document is %s, want %s", stored.Version, stored.Value, want)
 	}
 	var invalid *document.InvalidError
-	if err := etcd.Create(s.ctx(), s.client, prefix, document.Raw{Key: "keys/phone", Value: []byte("{}")}); !errors.As(err, &invalid) || s.get("keys/phone") != nil {
+	if err := s.writer().Create(s.ctx(), document.Raw{Key: "keys/phone", Value: []byte("{}")}); !errors.As(err, &invalid) || s.get("keys/phone") != nil {
 		t.Errorf("a bad document: %v", err)
 	}
 }
@@ -74,7 +74,7 @@ func TestApplyAllOrNothing(t *testing.T) {
 		{Key: "pools/c", Value: []byte("queue: {limit: -1}")},
 		{Key: "models/a", Value: []byte("{}")},
 	}
-	_, err := etcd.Apply(s.ctx(), s.client, prefix, docs)
+	_, err := s.writer().Apply(s.ctx(), docs)
 	for _, want := range []string{"models/b: x: unknown field", "pools/c: queue.limit: -1", "models/a: the key is given twice"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not say %q", err, want)
@@ -97,10 +97,10 @@ func TestDelete(t *testing.T) {
 		}
 	}
 	kept := document.Raw{Key: "models/m", Value: []byte("{}")}
-	if _, err := etcd.Apply(s.ctx(), s.client, prefix, append(docs, kept)); err != nil {
+	if _, err := s.writer().Apply(s.ctx(), append(docs, kept)); err != nil {
 		t.Fatal(err)
 	}
-	found, err := etcd.Delete(s.ctx(), s.client, prefix, keys)
+	found, err := s.writer().Delete(s.ctx(), keys)
 	if err != nil || len(found) != len(docs) || found[1] != "models/m2" {
 		t.Errorf("found %v, %v", found, err)
 	}

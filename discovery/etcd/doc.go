@@ -55,6 +55,14 @@
 // A colo has any number of servers. A server without a lease was put by hand, and is left out while another server is
 // registered in its colo: it would get a part of the requests.
 //
+// # Changes and their authors
+//
+// A [Writer] changes documents in transactions that also put, below "history/": under [AuthorKey] who makes the change, and under a key
+// of its own the change itself, with the documents before and after it. The revision of AuthorKey is that of the documents, so a
+// node that sees both knows who changed them; no other program puts AuthorKey. The newest [MaxHistory] changes are kept. One
+// whose values have more than 256 KiB has none, only keys and revisions. No key below "history/" is a document, and [List] of everything leaves
+// them out.
+//
 // # Registering
 //
 // [Register] puts a node's own document under a lease, and [Lease.Run] keeps it there: it renews the lease each fifth of its

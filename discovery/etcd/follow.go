@@ -214,6 +214,9 @@ func (f *follower) apply(events []bufferedEvent) {
 	now := time.Now()
 	for _, event := range events {
 		key := strings.TrimPrefix(string(event.Kv.Key), f.watcher.config.Prefix)
+		if isHistory(key) { // a watcher of all kinds gets it
+			continue
+		}
 		if event.Type == clientv3.EventTypeDelete {
 			f.watcher.documents.remove(key, event.Kv.ModRevision, now)
 		} else {

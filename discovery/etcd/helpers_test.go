@@ -63,6 +63,11 @@ func (s *store) ctx() context.Context {
 	return ctx
 }
 
+// writer returns one whose author is the test.
+func (s *store) writer() etcd.Writer {
+	return etcd.Writer{Client: s.client, Prefix: prefix, Author: etcd.Author{User: "alice", Host: "laptop", Command: s.t.Name()}}
+}
+
 func (s *store) put(key, value string) int64 {
 	s.t.Helper()
 	answer, err := s.client.Put(s.ctx(), prefix+key, value)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -32,13 +33,18 @@ type Stored struct {
 }
 
 // List returns the documents in etcd, sorted by key, as they were at one revision of the store, and that revision. under is
-// a key such as models/x, or "models/" for all below it, or "" for everything, always without the prefix.
+// a key such as models/x, or "models/" for all below it, or "" for everything but the history, always without the prefix.
 func List(ctx context.Context, client *clientv3.Client, prefix, under string) ([]Stored, int64, error) {
 	l := lister{client: client, prefix: prefix, timeout: applyTimeout}
 	if err := l.under(ctx, under); err != nil {
 		return nil, 0, err
 	}
 	return l.found, l.revision, nil
+}
+
+// newStored returns a document as etcd sends it.
+func newStored(key string, kv *mvccpb.KeyValue) Stored {
+	return Stored{Key: key, Value: kv.Value, Revision: kv.ModRevision, Created: kv.CreateRevision, Leased: kv.Lease != 0}
 }
 
 // lister collects the pages of one list.
@@ -51,16 +57,31 @@ type lister struct {
 }
 
 func (l *lister) under(ctx context.Context, under string) error {
-	from, limit := l.prefix+under, int64(firstPage)
+	from, end := l.prefix+under, ""
+	if isPrefix(under) {
+		end = clientv3.GetPrefixRangeEnd(from)
+	}
+	if under == "" { // the history may be larger than all documents
+		history := l.prefix + string(fleet.KindHistory) + "/"
+		if err := l.between(ctx, from, history); err != nil {
+			return err
+		}
+		from = clientv3.GetPrefixRangeEnd(history)
+	}
+	return l.between(ctx, from, end)
+}
+
+// between lists the keys from one to another, which is left out; without the latter, one key. Both are with the prefix.
+func (l *lister) between(ctx context.Context, from, end string) error {
+	begin, limit := from, int64(firstPage)
 	for {
-		page, err := l.page(ctx, from, under, limit)
+		page, err := l.page(ctx, from, end, limit)
 		if err != nil {
-			return fmt.Errorf("cannot list %s: %w", l.prefix+under, err)
+			return fmt.Errorf("cannot list %s: %w", begin, err)
 		}
 		bytes := 0
 		for _, kv := range page.Kvs {
-			key := strings.TrimPrefix(string(kv.Key), l.prefix)
-			l.found = append(l.found, Stored{Key: key, Value: kv.Value, Revision: kv.ModRevision, Created: kv.CreateRevision, Leased: kv.Lease != 0})
+			l.found = append(l.found, newStored(strings.TrimPrefix(string(kv.Key), l.prefix), kv))
 			bytes += len(kv.Key) + len(kv.Value)
 		}
 		if !page.More || len(page.Kvs) == 0 {
@@ -71,10 +92,13 @@ func (l *lister) under(ctx context.Context, under string) error {
 	}
 }
 
-func (l *lister) page(ctx context.Context, from, under string, limit int64) (*clientv3.GetResponse, error) {
+func (l *lister) page(ctx context.Context, from, end string, limit int64) (*clientv3.GetResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
-	options := append(rangeOptions(l.prefix, under), clientv3.WithLimit(limit), clientv3.WithRev(l.revision))
+	options := []clientv3.OpOption{clientv3.WithLimit(limit), clientv3.WithRev(l.revision)}
+	if end != "" {
+		options = append(options, clientv3.WithRange(end))
+	}
 	page, err := l.client.Get(ctx, from, options...)
 	if err == nil && l.revision == 0 {
 		l.revision = page.Header.Revision

@@ -18,7 +18,7 @@ func TestList(t *testing.T) {
 	for i := range 150 {
 		docs = append(docs, document.Raw{Key: fmt.Sprintf("models/m%03d", i), Value: []byte("{}")})
 	}
-	if _, err := etcd.Apply(s.ctx(), s.client, prefix, docs); err != nil {
+	if _, err := s.writer().Apply(s.ctx(), docs); err != nil {
 		t.Fatal(err)
 	}
 	leased := s.registration("servers/ams/a")

@@ -26,7 +26,7 @@ func TestManyAPIKeys(t *testing.T) {
 		}
 		docs = append(docs, doc)
 	}
-	if _, err := etcd.Apply(t.Context(), s.client, prefix, docs[:n]); err != nil {
+	if _, err := s.writer().Apply(t.Context(), docs[:n]); err != nil {
 		t.Fatal(err)
 	}
 	cache := filepath.Join(t.TempDir(), "fleet.json")
@@ -43,7 +43,7 @@ func TestManyAPIKeys(t *testing.T) {
 			t.Fatalf("API key %d is not in the table", i)
 		}
 	}
-	if err := etcd.Create(s.ctx(), s.client, prefix, docs[n]); err != nil {
+	if err := s.writer().Create(s.ctx(), docs[n]); err != nil {
 		t.Fatal(err)
 	}
 	testkit.Within(t, time.Second, "a new API key", func() bool { return found(n) })

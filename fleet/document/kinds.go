@@ -103,6 +103,10 @@ func parseKey(key string) (identity, *fieldError) {
 		return identity{}, &fieldError{Reason: "not a document, but the record of a colo server's process, which alone writes it; " +
 			"it can be printed and deleted (colonnade config get, config delete)"}
 	}
+	if fleet.Kind(name) == fleet.KindHistory {
+		return identity{}, &fieldError{Reason: "not a document, but a part of the history of changes, which the command line writes with each change; " +
+			"colonnade config history shows it"}
+	}
 	if !known || hasRest && len(names) == 0 {
 		return identity{}, &fieldError{Reason: "unknown kind of document; the key must be one of " + keyForms()}
 	}

@@ -176,14 +176,14 @@ func TestRevokedKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	inEtcd(f, func(ctx context.Context, client *etcd.Client) error {
-		return etcd.Create(ctx, client, node.Prefix, doc)
+		return etcd.Writer{Client: client, Prefix: node.Prefix}.Create(ctx, doc)
 	})
 	testkit.Within(t, 5*time.Second, "the new key works", func() bool { return status() == http.StatusOK })
 
 	begun := f.BeginChat(fleettest.ChatBody(2000, true), "Authorization: Bearer "+key)
 	begun.ReadUntil("data: ", 5)
 	inEtcd(f, func(ctx context.Context, client *etcd.Client) error {
-		_, err := etcd.Delete(ctx, client, node.Prefix, []string{doc.Key})
+		_, err := etcd.Writer{Client: client, Prefix: node.Prefix}.Delete(ctx, []string{doc.Key})
 		return err
 	})
 	testkit.Within(t, 5*time.Second, "the revoked key is refused", func() bool { return status() == http.StatusUnauthorized })
