@@ -46,6 +46,7 @@ func RunColo(ctx context.Context, c ColoConfig, serving func(Running)) error {
 	defer t.end()
 	t.Go(func() error { return r.watcher.Run(t.ctx) })
 	t.Go(func() error { return srv.Run(t.ctx) })
+	t.Go(func() error { return r.keys.run(t.ctx, func() { r.replaceGossipKeys(&c) }) })
 	var isServing atomic.Bool
 	r.serveAdmin(t, r.coloPages(srv, &isServing))
 	if err := r.awaitTable(t.stopping, func() {}); err != nil {

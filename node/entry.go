@@ -68,6 +68,7 @@ func RunEntry(ctx context.Context, c EntryConfig, serving func(Running)) error {
 	defer t.end()
 	t.Go(func() error { return r.watcher.Run(t.ctx) })
 	t.Go(func() error { return e.Run(t.ctx) })
+	t.Go(func() error { return r.keys.run(t.ctx, func() {}) })
 	r.serveAdmin(t, admin.Config{Ready: e.Ready, Check: e.Check,
 		Plan: func(model, account string) (any, error) { return e.ExplainPlan(model, account) }})
 	serve := sync.OnceFunc(func() { t.Go(func() error { return e.Serve(r.requests) }) })

@@ -49,9 +49,9 @@ type Config struct {
 	Admin            string   // host:port of the admin listener
 	AdminHosts       []string // names under which the admin pages are served, besides the node's own; see [admin.Config]
 	Etcd             []string
-	DataDir          string // for events, the last good documents and the lease; empty = nothing is kept
-	Keys             *hop.Keys
-	KeyFile          string        // that Keys come from; empty = none
+	DataDir          string        // for events, the last good documents and the lease; empty = nothing is kept
+	Keys             *hop.Keys     // of the fleet
+	KeyFile          string        // that Keys come from, and that replaces them when it changes; empty = none
 	PeerTLS          peertls.Files // empty = nodes speak plain HTTP to each other
 	Drain            time.Duration // longest time that running requests may take once the node has to stop
 	Logger           *slog.Logger
@@ -92,6 +92,7 @@ type runtime struct {
 	acme         *acmecert.Source            // nil without
 	entry        *entry.Entry                // nil for a colo server
 	siblings     *siblings                   // nil for an entry
+	keys         *fleetKeys                  // nil for a process that has no other nodes
 }
 
 // documents fills the table of a node, from etcd or from files.
@@ -110,6 +111,9 @@ type documents interface {
 func openRuntime(c Config, kinds []string) (*runtime, error) {
 	r, err := openListeners(c)
 	if err != nil {
+		return r, err
+	}
+	if r.keys, err = openFleetKeys(&r.config); err != nil {
 		return r, err
 	}
 	if r.client, err = etcd.Dial(c.Etcd); err != nil {

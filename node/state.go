@@ -20,6 +20,7 @@ type ConfigState struct {
 	PendingDeletions []string          `json:"pending_deletions"` // keys deleted in etcd that stay in force until the deletion is confirmed
 	ExpiredLeases    []string          `json:"expired_leases"`    // keys whose leases have expired and that stay in force for a while
 
+	FleetKeys    *FleetKeyState       `json:"fleet_keys,omitempty"` // absent: a process that has no other nodes, or a node of an older version
 	Certificates []CertificateState   `json:"certificates"`
 	Unresponsive []entry.Unresponsive `json:"unresponsive_servers"` // colo servers that have not answered the last request of an entry
 	LostEvents   []string             `json:"lost_events"`          // for each kind of event that was lost in the last minutes: how many, and why
@@ -51,7 +52,7 @@ func (r *runtime) configState() ConfigState {
 		Node: r.config.Node, Source: r.source, Revision: s.Revision, AgeSeconds: s.Age.Seconds(),
 		Rejected: notNil(s.Rejected), Conflicts: notNil(s.Conflicts), PendingDeletions: notNil(s.PendingDeletions), ExpiredLeases: notNil(s.ExpiredLeases),
 		Certificates: []CertificateState{}, Unresponsive: []entry.Unresponsive{}, UnreachedColos: []entry.ObservedColo{}, LostEvents: []string{},
-		Records: []RecordProblem{},
+		Records: []RecordProblem{}, FleetKeys: r.keys.state(),
 	}
 	for _, err := range r.log.Problems() {
 		c.LostEvents = append(c.LostEvents, err.Error())

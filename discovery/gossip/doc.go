@@ -29,7 +29,8 @@
 //
 // Messages are encrypted and authenticated with AES-256-GCM, and the name of the colo is authenticated with them. The keys are derived from
 // the fleet's keys for the gossip of this colo alone (hop.Keys.Derive): one key never serves two purposes, and a server of another colo
-// cannot take part. The first key encrypts and all decrypt, so keys are rotated as for hop tokens, by restarts. Each holder of a key is
+// cannot take part. The first key encrypts and all decrypt, so keys are rotated as for hop tokens, without
+// a restart (Gossip.ReplaceKeys). Each holder of a key is
 // trusted: it can report any server dead. The library does not detect replays: a recorded message can make a server suspected, which that
 // server refutes, and a dead process look alive until the next probes. Random nonces are safe for 2³² messages of a key. Three servers send those in four years, and 32 in five months, so a
 // large colo rotates its keys sooner.

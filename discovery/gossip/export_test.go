@@ -13,6 +13,13 @@ func NewOver(c Config, t memberlist.NodeAwareTransport, bound netip.AddrPort) *G
 	return newGossip(c, t, bound)
 }
 
+// Replaced returns the keys of a keyring after others have replaced them.
+func Replaced(before, after [][]byte) ([][]byte, error) {
+	ring := newKeyring(before)
+	err := replaceKeys(ring, after)
+	return ring.GetKeys(), err
+}
+
 // Hasten makes the member faster by a factor.
 func (g *Gossip) Hasten(factor time.Duration) {
 	t := &g.timings

@@ -2,7 +2,6 @@ package gossip
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -29,7 +28,7 @@ type Config struct {
 	// Advertise is the host at which siblings reach this server, used if Listen is bound to all addresses. A name is resolved once.
 	Advertise string
 
-	// Keys are of [KeySize] bytes each. The first encrypts and all decrypt. At least one is required.
+	// Keys are of [KeySize] bytes each. The first encrypts and all decrypt. At least one is required. [Gossip.ReplaceKeys] replaces them.
 	Keys [][]byte
 
 	// Siblings returns the registered servers of the colo; this process may be among them. It is called every second and must not block.
@@ -52,6 +51,7 @@ type Gossip struct {
 	address   string
 	transport memberlist.NodeAwareTransport
 	members   *members
+	keyring   *memberlist.Keyring
 	timings   timings
 }
 
@@ -68,7 +68,7 @@ func New(c Config) (*Gossip, error) {
 }
 
 func newGossip(c Config, t memberlist.NodeAwareTransport, bound netip.AddrPort) *Gossip {
-	g := &Gossip{config: c, transport: t, members: newMembers(process{c.Node, c.Boot}), timings: defaultTimings()}
+	g := &Gossip{config: c, keyring: newKeyring(c.Keys), transport: t, members: newMembers(process{c.Node, c.Boot}), timings: defaultTimings()}
 	host := bound.Addr().Unmap().String()
 	if bound.Addr().IsUnspecified() {
 		host = c.Advertise
@@ -81,13 +81,8 @@ func newGossip(c Config, t memberlist.NodeAwareTransport, bound netip.AddrPort) 
 
 // check refuses what the library would refuse later, or would panic at.
 func (c *Config) check() error {
-	if len(c.Keys) == 0 {
-		return errors.New("no key for gossip: without one, any process could take part")
-	}
-	for i, key := range c.Keys {
-		if len(key) != KeySize {
-			return fmt.Errorf("gossip key %d has %d bytes: it must have %d", i+1, len(key), KeySize)
-		}
+	if err := checkKeys(c.Keys); err != nil {
+		return err
 	}
 	if _, ok := parseName((process{c.Node, c.Boot}).name()); !ok {
 		return fmt.Errorf("node %q and boot %q cannot be the name of a member", c.Node, c.Boot)
@@ -146,11 +141,7 @@ func (g *Gossip) Run(ctx context.Context) error {
 	if !ok || !g.awaitSibling(ctx) {
 		return nil
 	}
-	config, err := g.libraryConfig(self, log)
-	if err != nil {
-		return fmt.Errorf("cannot start gossip: %w", err)
-	}
-	list, err := memberlist.Create(config)
+	list, err := memberlist.Create(g.libraryConfig(self, log))
 	if err != nil {
 		return fmt.Errorf("cannot start gossip: %w", err)
 	}

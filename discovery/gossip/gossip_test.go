@@ -1,7 +1,9 @@
 package gossip_test
 
 import (
+	"bytes"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -138,6 +140,76 @@ func TestKeysAreRotated(t *testing.T) {
 		g.within(2*time.Second, "the other has found it dead", func() bool { return b.foundDead(a) })
 		g.stop()
 	})
+}
+
+// A rotation in three steps, in which one member is always later than the other, goes unnoticed; a member without the new key does not take
+// part afterwards.
+func TestKeysAreReplacedWhileMembersRun(t *testing.T) {
+	t.Parallel()
+	seed := testkit.Seed(t)
+	synctest.Test(t, func(t *testing.T) {
+		g := newGroup(t, seed)
+		only := func(c *gossip.Config) { c.Keys = [][]byte{key(1)} }
+		a, b := g.start("ams-1", only), g.start("ams-2", only)
+		g.together(10*time.Second, a, b)
+		for _, keys := range [][][]byte{{key(1), key(2)}, {key(2), key(1)}, {key(2)}} {
+			for _, m := range g.members {
+				if err := m.ReplaceKeys(keys); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Minute)
+				g.together(0, a, b)
+			}
+		}
+		stale := g.start("ams-3", only)
+		time.Sleep(time.Minute)
+		if a.knows(stale) || stale.knows(a) {
+			t.Error("a member with the old key takes part")
+		}
+		for _, bad := range [][][]byte{nil, {key(3), make([]byte, 16)}} {
+			if err := a.ReplaceKeys(bad); err == nil {
+				t.Errorf("%d keys were not refused", len(bad))
+			}
+		}
+		g.together(0, a, b)
+		g.kill(a)
+		g.within(2*time.Second, "the other has found it dead", func() bool { return b.foundDead(a) })
+		g.stop()
+	})
+}
+
+// Of any keys, those that were given are in force: the first encrypts.
+func TestReplacedKeys(t *testing.T) {
+	t.Parallel()
+	f := func(before, after []byte) {
+		t.Helper()
+		all := func(numbers []byte) (keys [][]byte) {
+			for _, n := range numbers {
+				keys = append(keys, key(n))
+			}
+			return keys
+		}
+		got, err := gossip.Replaced(all(before), all(after))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := all(after)
+		same := len(got) == len(want) && bytes.Equal(got[0], want[0])
+		for _, k := range want {
+			same = same && slices.ContainsFunc(got, func(g []byte) bool { return bytes.Equal(g, k) })
+		}
+		if !same {
+			t.Errorf("%v, then %v: %d keys, the first %d", before, after, len(got), got[0][0])
+		}
+	}
+	f([]byte{1}, []byte{1})
+	f([]byte{1}, []byte{1, 2})
+	f([]byte{1, 2}, []byte{2, 1})
+	f([]byte{2, 1}, []byte{2})
+	f([]byte{1}, []byte{2})
+	f([]byte{1, 2, 3}, []byte{3, 2})
+	f([]byte{1, 2, 3}, []byte{1, 3})
+	f([]byte{1, 2, 3}, []byte{4, 5})
 }
 
 // With 30 % of all packets and connections lost, members find each other, a kill is seen, and hardly any process is found dead that is not.

@@ -43,14 +43,10 @@ const (
 )
 
 // libraryConfig returns the settings of the library. It begins with those for a LAN, for what is not set here.
-func (g *Gossip) libraryConfig(self netip.AddrPort, log *libraryLog) (*memberlist.Config, error) {
-	keys, err := memberlist.NewKeyring(g.config.Keys, g.config.Keys[0])
-	if err != nil {
-		return nil, err
-	}
+func (g *Gossip) libraryConfig(self netip.AddrPort, log *libraryLog) *memberlist.Config {
 	callbacks := &adapter{g.members, g.config.Logger}
 	c := memberlist.DefaultLANConfig()
-	c.Name, c.Label, c.Keyring = g.members.self.name(), g.config.Colo, keys
+	c.Name, c.Label, c.Keyring = g.members.self.name(), g.config.Colo, g.keyring
 	c.Transport, c.Logger = g.transport, log.logger()
 	c.AdvertiseAddr, c.AdvertisePort, c.BindPort = self.Addr().String(), int(self.Port()), int(self.Port())
 	c.ProtocolVersion = memberlist.ProtocolVersionMax
@@ -61,5 +57,5 @@ func (g *Gossip) libraryConfig(self netip.AddrPort, log *libraryLog) (*memberlis
 	c.GossipToTheDeadTime, c.DeadNodeReclaimTime, c.PushPullInterval = gossipToDead, reclaim, syncInterval
 	c.EnableCompression, c.UDPBufferSize = false, maxSend
 	c.RetransmitMult = 8
-	return c, nil
+	return c
 }

@@ -1,28 +1,26 @@
 package hop
 
 import (
-	"bufio"
-	"bytes"
 	"crypto/hkdf"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
-	"encoding/base64"
+	"encoding/hex"
 	"fmt"
 	"hash"
-	"os"
 	"slices"
-	"strings"
 	"sync"
+	"sync/atomic"
 )
 
 // KeySize is the length of one fleet key in bytes.
 const KeySize = 32
 
-// Keys are the keys of a fleet. The first signs and all verify, so that keys can be rotated without an interruption.
+// Keys are the keys of a fleet. The first signs and all verify, so that keys can be rotated without an interruption. The methods are
+// safe for concurrent use.
 type Keys struct {
-	signers []*signer
-	buffers sync.Pool // of *[]byte
+	inForce atomic.Pointer[[]*signer] // never empty
+	buffers sync.Pool                 // of *[]byte
 }
 
 // NewKeys returns the given keys of [KeySize] bytes each. At least one is required.
@@ -30,64 +28,40 @@ func NewKeys(keys ...[]byte) (*Keys, error) {
 	if len(keys) == 0 {
 		return nil, fmt.Errorf("no fleet key: a key file holds one key a line, as base64 of %d bytes", KeySize)
 	}
-	k := &Keys{}
+	var signers []*signer
 	for i, key := range keys {
 		if len(key) != KeySize {
 			return nil, fmt.Errorf("fleet key %d has %d bytes: it must have %d", i+1, len(key), KeySize)
 		}
-		k.signers = append(k.signers, newSigner(key))
+		signers = append(signers, newSigner(key))
 	}
+	k := &Keys{}
+	k.inForce.Store(&signers)
 	return k, nil
 }
+
+// signers returns the keys in force, at least one.
+func (k *Keys) signers() []*signer { return *k.inForce.Load() }
+
+// Replace puts the keys of next in force, for every signature and verification that begins afterwards.
+func (k *Keys) Replace(next *Keys) { k.inForce.Store(next.inForce.Load()) }
 
 // RandomKeys returns one random key, for a fleet in one process.
 func RandomKeys() *Keys {
 	key := make([]byte, KeySize)
 	_, _ = rand.Read(key) // never fails
-	return &Keys{signers: []*signer{newSigner(key)}}
-}
-
-// ReadKeys reads a key file, which holds one key a line as base64 of 32 bytes, and which only its owner may read.
-func ReadKeys(path string) (*Keys, error) {
-	info, err := os.Stat(path)
+	k, err := NewKeys(key)
 	if err != nil {
-		return nil, fmt.Errorf("cannot read key file: %w", err)
+		panic("hop: " + err.Error()) // only of another length
 	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("key file %s is not a regular file", path)
-	}
-	if mode := info.Mode().Perm(); mode&0o077 != 0 {
-		return nil, fmt.Errorf("key file %s has mode %04o: others can read it; run chmod 0600 on it", path, mode)
-	}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("cannot read key file: %w", err)
-	}
-	var keys [][]byte
-	lines := bufio.NewScanner(bytes.NewReader(data))
-	for n := 1; lines.Scan(); n++ {
-		line := strings.TrimSpace(lines.Text())
-		if line == "" || strings.HasPrefix(line, "#") {
-			continue
-		}
-		key, err := base64.StdEncoding.DecodeString(line)
-		if err != nil || len(key) != KeySize {
-			return nil, fmt.Errorf("key file %s, line %d: not base64 of %d bytes; make one with: head -c 32 /dev/urandom | base64", path, n, KeySize)
-		}
-		keys = append(keys, key)
-	}
-	k, err := NewKeys(keys...)
-	if err != nil {
-		return nil, fmt.Errorf("key file %s: %w", path, err)
-	}
-	return k, nil
+	return k
 }
 
 // Derive returns keys of [KeySize] bytes for another purpose than hop tokens, one for each key of the fleet and in the same order. They
 // reveal nothing about the fleet's keys, nor about those of another purpose.
 func (k *Keys) Derive(purpose string) [][]byte {
 	var derived [][]byte
-	for _, s := range k.signers {
+	for _, s := range k.signers() {
 		key, err := hkdf.Key(sha256.New, s.key, nil, "colonnade "+purpose, KeySize)
 		if err != nil {
 			panic("hop: " + err.Error()) // only of a length that no hash allows
@@ -95,6 +69,17 @@ func (k *Keys) Derive(purpose string) [][]byte {
 		derived = append(derived, key)
 	}
 	return derived
+}
+
+// IDs returns the ids of the keys, without repetition: the first is that of the key that signs. An id is eight hexadecimal digits, the
+// same on every node, and reveals nothing about the key.
+func (k *Keys) IDs() (ids []string) {
+	for _, s := range k.signers() {
+		if !slices.Contains(ids, s.id) {
+			ids = append(ids, s.id)
+		}
+	}
+	return ids
 }
 
 // takeBuffer returns an empty buffer for what is signed.
@@ -112,13 +97,19 @@ func (k *Keys) putBuffer(b *[]byte) {
 
 // signer pools keyed hashes, since keying one costs more than hashing a short message.
 type signer struct {
+	id   string
 	key  []byte
 	macs sync.Pool
 }
 
+// idLabel is what a key signs for its id. No token begins with it.
+const idLabel = "colonnade fleet key id"
+
 func newSigner(key []byte) *signer {
 	key = slices.Clone(key)
-	return &signer{key: key, macs: sync.Pool{New: func() any { return hmac.New(sha256.New, key) }}}
+	s := &signer{key: key, macs: sync.Pool{New: func() any { return hmac.New(sha256.New, key) }}}
+	s.id = hex.EncodeToString(s.sum(nil, []byte(idLabel))[:4])
+	return s
 }
 
 // sum appends the signature of a message to dst.

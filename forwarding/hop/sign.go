@@ -62,7 +62,7 @@ func (k *Keys) Sign(h Token, s *Sequence, b Binding, now time.Time) (string, err
 	message := k.takeBuffer()
 	defer k.putBuffer(message)
 	*message = b.appendMessage(*message, &digest, payload)
-	k.signers[0].sum(append(seal[:0], digest[:]...), *message)
+	k.signers()[0].sum(append(seal[:0], digest[:]...), *message)
 	size := tokenSize(payload)
 	if size > maxTokenSize {
 		return "", fmt.Errorf("cannot encode hop token: %d bytes, at most %d", size, maxTokenSize)
@@ -161,7 +161,7 @@ func (k *Keys) signedFor(t *tokenParts, b *Binding, digest *bodyDigest) bool {
 		*message = b.appendMessage(*message, digest, t.payload)
 	}
 	var want [sha256.Size]byte
-	for _, s := range k.signers {
+	for _, s := range k.signers() {
 		if hmac.Equal(t.seal[sha256.Size:], s.sum(want[:0], *message)) {
 			return true
 		}

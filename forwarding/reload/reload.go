@@ -81,6 +81,13 @@ func (f *Files[T]) Get() (value T, err error) {
 	return value, f.err
 }
 
+// Err returns the error of the last read, nil if it succeeded. The last good version may be in force all the same.
+func (f *Files[T]) Err() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.err
+}
+
 // refresh starts a read that is due, and waits for it.
 func (f *Files[T]) refresh() {
 	f.mu.Lock()

@@ -149,7 +149,7 @@ var table = []row{
 	{path: "node",
 		ours: []string{"admin", "analytics/journal", "analytics/metrics", "colo", "discovery/engines", "discovery/etcd", "discovery/files", "discovery/gossip", "entry", "fleet", "homes", "homes/keeper",
 			"internal/atomicfile",
-			"fleet/document", "forwarding/acmecert", "forwarding/hop", "forwarding/liveness", "forwarding/peer", "forwarding/peertls", "forwarding/server", "internal/ctxtime"},
+			"fleet/document", "forwarding/acmecert", "forwarding/hop", "forwarding/liveness", "forwarding/peer", "forwarding/peertls", "forwarding/reload", "forwarding/server", "internal/ctxtime"},
 		third: []string{"go.etcd.io/etcd/client/v3", "golang.org/x/sync/errgroup"},
 		why:   "one node is put together here, in the same way for the binaries and for a fleet in one process"},
 	{path: "internal/simengine",
