@@ -1,5 +1,10 @@
 package fleet
 
+import (
+	"maps"
+	"slices"
+)
+
 // Table is everything that a node knows of the fleet, resolved. It is immutable, and so is everything that its methods
 // return; build one with [NewTable].
 type Table struct {
@@ -127,6 +132,9 @@ func (t *Table) Endpoints(colo, pool string) []*Endpoint { return t.endpoints[co
 
 // EndpointsOf returns all endpoints of a colo, sorted by ID.
 func (t *Table) EndpointsOf(colo string) []*Endpoint { return t.endpoints[colo].all }
+
+// EndpointColos returns the names of the colos that have endpoints, sorted, also of those without a document.
+func (t *Table) EndpointColos() []string { return slices.Sorted(maps.Keys(t.endpoints)) }
 
 // Account returns the account of that name.
 func (t *Table) Account(name string) (*Account, bool) {

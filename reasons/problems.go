@@ -13,6 +13,32 @@ const (
 	PoolSetting          = "pool_setting"
 )
 
+// Kinds of problems, of what runs.
+const (
+	ColoWithoutServer   = "colo_without_server"
+	PoolDown            = "pool_down"
+	EntryNotBelieved    = "entry_not_believed"
+	ColoDisbelieves     = "colo_disbelieves"
+	NoAPIKey            = "no_api_key"
+	NodeUnreachable     = "node_unreachable"
+	NodeNotReady        = "node_not_ready"
+	StoreSilent         = "store_silent"
+	StoreMismatch       = "store_mismatch"
+	DeletionsHeld       = "deletions_held"
+	LeaseExpired        = "lease_expired"
+	CertificateExpired  = "certificate_expired"
+	CertificateExpiring = "certificate_expiring"
+	ServerUnresponsive  = "server_unresponsive"
+	ColoUnreached       = "colo_unreached"
+	EventsLost          = "events_lost"
+	EngineBlocked       = "engine_blocked"
+	EngineShared        = "engine_shared"
+	RecordUnreadable    = "record_unreadable"
+	RecordOrphaned      = "record_orphaned"
+	RecordWrittenOff    = "record_written_off"
+	NothingSelected     = "nothing_selected"
+)
+
 // Problem is what is known of a kind of problem: what it does to clients, and what an operator can do about it.
 type Problem struct {
 	Kind    string
@@ -53,4 +79,49 @@ var problems = []Problem{
 		Effect: "the field has no effect", Action: "correct the name, or apply what is missing"},
 	{Kind: PoolSetting, Meaning: "settings of a pool that are allowed and hardly intended",
 		Effect: "the pool serves, in another order than its settings suggest", Action: "change the settings as the text says"},
+
+	{Kind: ColoWithoutServer, Meaning: "no server of an active colo is registered",
+		Effect: "requests go to other colos; models that only this colo has get 503", Action: "start a server of the colo, or look why it does not reach etcd; or set state: disabled in the colo's document"},
+	{Kind: PoolDown, Meaning: "no engine of a pool is up: each is down or ejected, or silent",
+		Effect: "requests for the pool's models get 503, unless another colo has the pool", Action: "start the engines, or look at their logs; colonnade status shows why each is out"},
+	{Kind: EntryNotBelieved, Meaning: "every colo that answers this entry refuses its hop tokens, so the entry is not ready",
+		Effect: "every request at this entry gets 502", Action: "give the entry the fleet key of the colo servers (-key-file), and set its clock; the log names the colos"},
+	{Kind: ColoDisbelieves, Meaning: "a colo refuses the hop tokens of an entry, and others accept them",
+		Effect: "the entry sends requests to other colos; models that only this colo has get 502", Action: "give the colo's servers the fleet key of the fleet (-key-file), and set their clocks"},
+	{Kind: NoAPIKey, Meaning: "an entry without -open knows no API key",
+		Effect: "every request gets 401", Action: "create a key: colonnade keys create -account NAME"},
+	{Kind: NodeUnreachable, Meaning: "a registered node cannot be asked for its state",
+		Effect: "not known", Action: "run the command where the admin listeners of the nodes are reached, or look at the node's log"},
+	{Kind: NodeNotReady, Meaning: "a node says that it is not ready",
+		Effect: "an entry gets no requests from load balancers; a colo server grants nothing", Action: "do what the reason says"},
+	{Kind: StoreSilent, Meaning: "a node has heard nothing from etcd, or could not read its files, for 20 s",
+		Effect: "none as long as the last good documents are right; changes have no effect at this node", Action: "look at etcd, and at the network between it and the node"},
+	{Kind: StoreMismatch, Meaning: "a node has seen a newer revision than etcd has",
+		Effect: "the node serves by other documents than those in etcd", Action: "check -etcd of the node; after a restore of etcd, see docs/operations.md"},
+	{Kind: DeletionsHeld, Meaning: "so many documents vanished at once that nodes keep them in force",
+		Effect: "none: what was deleted still serves", Action: "if the deletions are intended: colonnade config confirm-deletions; else apply the documents again"},
+	{Kind: LeaseExpired, Meaning: "registrations whose leases have expired stay in force for a while",
+		Effect: "none, as long as those nodes still answer", Action: "look whether the nodes live and reach etcd"},
+	{Kind: CertificateExpired, Meaning: "a certificate in use has expired, or there is none",
+		Effect: "connections to the listener fail", Action: "replace the files, or see the log for why none was issued"},
+	{Kind: CertificateExpiring, Meaning: "a certificate expires soon, or cannot be renewed",
+		Effect: "none until it expires", Action: "replace the files, or see the log for why it is not renewed"},
+	{Kind: ServerUnresponsive, Meaning: "a colo server has not answered the last request of an entry",
+		Effect: "requests go to another server or colo, some after a delay", Action: "look at the server, and at the network between it and the entry"},
+	{Kind: ColoUnreached, Meaning: "an entry reaches no server of a colo, and asks that colo last",
+		Effect: "requests go to other colos; models that only this colo has get 502 or 503", Action: "look at the colo, and at the network between it and the entry"},
+	{Kind: EventsLost, Meaning: "a node has lost events in the last minutes",
+		Effect: "none; usage may be billed too low", Action: "free space on the disk of -data-dir, or see the log"},
+	{Kind: EngineBlocked, Meaning: "a server has waited for an engine for longer than 20 s, since another process owns it",
+		Effect: "the engine's slots are not used", Action: "look at the process that the text names; if it has ended, colonnade config delete RECORD"},
+	{Kind: EngineShared, Meaning: "two endpoints of a colo are the same engine under different names",
+		Effect: "the engine gets the requests of both: twice as many as it should", Action: "delete one of the two documents, or correct its url"},
+	{Kind: RecordUnreadable, Meaning: "a record of a colo server's process cannot be read as a whole",
+		Effect: "engines that it names may not be granted", Action: "if its process has ended: colonnade config delete RECORD"},
+	{Kind: RecordOrphaned, Meaning: "a record whose process is not registered holds engines",
+		Effect: "other servers do not grant on these engines for up to 10 s", Action: "wait; if it stays, look at the process that the record names"},
+	{Kind: RecordWrittenOff, Meaning: "records of silent processes were deleted since the start of a server",
+		Effect: "engines may have had more requests than slots for a while", Action: "look why the processes fell silent"},
+	{Kind: NothingSelected, Meaning: "the flags of the command select nothing",
+		Effect: "none", Action: "correct -colo and -pool, or start a colo server"},
 }
