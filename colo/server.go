@@ -35,17 +35,18 @@ const bootSize = 13
 
 // Config configures a colo server. The fields up to Logger are required.
 type Config struct {
-	Colo, Node string
-	Keys       *hop.Keys
-	Log        *journal.Log
-	Metrics    metrics.Registerer
-	Logger     *slog.Logger
-	WriteStall time.Duration                      // longest time for one write to an entry; 0 = 30 s
-	MaxConns   int                                // limit on all connections; 0 = [server.MaxConns]
-	BodyMemory int64                              // of all unfinished bodies, in bytes; 0 = [server.DefaultBodyMemory]
-	Peers      *peertls.TrustStore                // for mutual TLS with other nodes; nil = a token suffices, without TLS
-	Via        func(peer.Server) (address string) // see [peer.Client]; nil = to the address of each server
-	Liveness   liveness.Timings                   // after which a server of another colo is silent; zero = liveness.DefaultTimings
+	Colo, Node  string
+	Keys        *hop.Keys
+	Log         *journal.Log
+	Metrics     metrics.Registerer
+	Logger      *slog.Logger
+	WriteStall  time.Duration                      // longest time for one write to an entry; 0 = 30 s
+	MaxConns    int                                // limit on all connections; 0 = [server.MaxConns]
+	MaxAccounts int                                // with metrics of their own; 0 = none
+	BodyMemory  int64                              // of all unfinished bodies, in bytes; 0 = [server.DefaultBodyMemory]
+	Peers       *peertls.TrustStore                // for mutual TLS with other nodes; nil = a token suffices, without TLS
+	Via         func(peer.Server) (address string) // see [peer.Client]; nil = to the address of each server
+	Liveness    liveness.Timings                   // after which a server of another colo is silent; zero = liveness.DefaultTimings
 
 	// Homes returns the home of a pool. It is called for each request, by several goroutines at once. Nil = this server is the home of all.
 	Homes func(pool string) Home
@@ -110,7 +111,7 @@ func New(c Config) (*Server, error) {
 	s.replays, s.tokenLog = hop.NewReplayGuard(s.boot), newTokenLog()
 	s.applied.Store(newAppliedTable(fleet.NewTable(fleet.Contents{})))
 	s.pools = admission.NewManager(c.Colo, s.probe, c.Logger)
-	s.metrics = metrics.NewColo(c.Metrics, s.table, s.Pools)
+	s.metrics = metrics.NewColo(c.Metrics, s.table, s.Pools, c.MaxAccounts)
 	metrics.RegisterGrants(c.Metrics, s.GrantsEnabled)
 	metrics.RegisterOutOfTurn(c.Metrics, s.transport.Distrusted)
 	s.http = server.New(server.Config{

@@ -30,8 +30,8 @@ import (
 	"colonnade/routing"
 )
 
-// Config configures an entry. All fields but Region, Position, Open, Starting, WriteStall, TLS, MaxConnsPerIP, MaxConns, BodyMemory, Peers,
-// Via, Local and MarkDead are required.
+// Config configures an entry. All fields but Region, Position, Open, Starting, WriteStall, TLS, MaxConnsPerIP, MaxConns, MaxAccounts,
+// BodyMemory, Peers, Via, Local and MarkDead are required.
 type Config struct {
 	Node          string
 	Region        string          // empty = none
@@ -42,6 +42,7 @@ type Config struct {
 	Starting      func() bool // reports that no table has arrived yet; nil = one has
 	Log           *journal.Log
 	Metrics       metrics.Registerer
+	MaxAccounts   int // with metrics of their own; 0 = none
 	Logger        *slog.Logger
 	WriteStall    time.Duration       // longest time for one write to a client; 0 = 30 s
 	TLS           *tls.Config         // for clients; nil = plain HTTP
@@ -103,7 +104,7 @@ func New(c Config) (*Entry, error) {
 	e.observed = newObservations(c.Table, func(s *fleet.Server) bool { return e.local(s) != nil })
 	client := &peer.Client{Node: c.Node, Transport: e.transport, Keys: c.Keys, Peers: c.Peers, Via: c.Via}
 	e.sender = &liveness.Sender{Client: client, Watcher: liveness.New(e.watcherConfig())}
-	e.metrics = metrics.NewEntry(c.Metrics, c.Table, func() []metrics.ModelState { return e.active.states(c.Table()) })
+	e.metrics = metrics.NewEntry(c.Metrics, c.Table, func() []metrics.ModelState { return e.active.states(c.Table()) }, c.MaxAccounts)
 	e.http = server.New(server.Config{
 		Handle:        e.serve,
 		HandleError:   e.refuseUnreadable,

@@ -26,7 +26,7 @@ func TestOneFinalEvent(t *testing.T) {
 			t.Fatal(err)
 		}
 		e := &Entry{config: Config{Node: "edge", Log: log}, inflight: inflight, active: newActivity()}
-		e.metrics = metrics.NewEntry(metrics.NewRegistry(), nil, func() []metrics.ModelState { return nil })
+		e.metrics = metrics.NewEntry(metrics.NewRegistry(), nil, func() []metrics.ModelState { return nil }, 0)
 		c := e.newCall(nil)
 		life(c)
 		c.close()

@@ -107,7 +107,7 @@ func (r *runtime) newColoServer(c *ColoConfig) (*colo.Server, error) {
 func (r *runtime) coloSettings(c *ColoConfig) colo.Config {
 	return colo.Config{
 		Colo: c.Colo, Node: c.Node, Keys: c.Keys, Log: r.log, Logger: c.Logger, WriteStall: c.WriteStall,
-		CredentialsDir: c.CredentialsDir, OwnFiles: c.ownFiles(), BodyMemory: c.BodyMemory,
+		CredentialsDir: c.CredentialsDir, OwnFiles: c.ownFiles(), BodyMemory: c.BodyMemory, MaxAccounts: c.MetricsAccounts,
 	}
 }
 

@@ -106,7 +106,7 @@ func (r *runtime) entrySettings(c *EntryConfig) (entry.Config, error) {
 	maxConns := c.maxConns()
 	return entry.Config{
 		Node: c.Node, Region: c.Region, Position: c.Position, Open: c.Open, Keys: c.Keys, Table: r.watcher.Table, Starting: r.starting, Log: r.log,
-		Logger: c.Logger, WriteStall: c.WriteStall, TLS: public, MaxConnsPerIP: c.connsPerIP(maxConns), MaxConns: maxConns, BodyMemory: c.BodyMemory,
+		Logger: c.Logger, WriteStall: c.WriteStall, TLS: public, MaxConnsPerIP: c.connsPerIP(maxConns), MaxConns: maxConns, BodyMemory: c.BodyMemory, MaxAccounts: c.MetricsAccounts,
 		Local: c.Local, MarkDead: r.watcher.MarkDead,
 	}, nil
 }

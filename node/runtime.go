@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"path/filepath"
-	"runtime/debug"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -59,6 +58,7 @@ type Config struct {
 	FilesPerConn     int              // open files that a connection may need; 0 = 2
 	WriteStall       time.Duration    // longest time of one write to a client; 0 = 30 s
 	BodyMemory       int64            // of all unfinished request bodies, in bytes; 0 = 512 MiB
+	MetricsAccounts  int              // accounts with metrics of their own; 0 = none
 	Liveness         liveness.Timings // after which another server is silent; zero = liveness.DefaultTimings
 
 	// Via returns the address to which this node connects for requests to a colo server, instead of the server's own, such as that of a
@@ -139,6 +139,7 @@ func openListeners(c Config) (*runtime, error) {
 		return r, fmt.Errorf("cannot listen for the admin pages (flag -admin): %w", err)
 	}
 	metrics.RegisterEvents(r.metrics, r.log.Stats)
+	metrics.RegisterBuild(r.metrics, build())
 	return r, nil
 }
 
@@ -235,12 +236,4 @@ func encode(document any) []byte {
 		panic("node: " + err.Error()) // a struct of strings and numbers
 	}
 	return b
-}
-
-// Version returns the version of the software, as the go command has recorded it in the binary.
-func Version() string {
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return "(devel)"
 }

@@ -10,7 +10,7 @@ import (
 )
 
 func BenchmarkFinished(b *testing.B) {
-	m := metrics.NewColo(metrics.NewRegistry(), emptyTable, func() []permits.Stats { return nil })
+	m := metrics.NewColo(metrics.NewRegistry(), emptyTable, func() []permits.Stats { return nil }, 0)
 	e := &analytics.Event{
 		Model: "llama-3.1-8b-instruct", Pool: "llama-3.1-8b", Outcome: analytics.OutcomeCompleted,
 		RequestTime: analytics.Milliseconds(812 * time.Millisecond), TimeToFirstToken: analytics.Milliseconds(50 * time.Millisecond),

@@ -22,6 +22,8 @@ type Colo struct {
 	retries   *prometheus.CounterVec
 	refused   *prometheus.CounterVec
 	external  external
+	endpoints *endpoints
+	accounts  *accounts
 }
 
 // The kinds of refused hop tokens, in the label of their metric.
@@ -31,9 +33,11 @@ const (
 	TokenSignAgain = "sign_again"
 )
 
-// NewColo registers a colo server's metrics. table and pools are called at each scrape.
-func NewColo(reg Registerer, table func() *fleet.Table, pools func() []permits.Stats) *Colo {
+// NewColo registers a colo server's metrics, with those of at most so many single accounts. table and pools are called at each scrape.
+func NewColo(reg Registerer, table func() *fleet.Table, pools func() []permits.Stats, maxAccounts int) *Colo {
 	m := &Colo{
+		endpoints: newEndpoints(),
+		accounts:  newColoAccounts(reg, maxAccounts),
 		tokens: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "inference_tokens_total",
 			Help: "Tokens by type: prompt, completion and cached as engines report them; estimated: deltas of answers without a report.",
@@ -68,7 +72,7 @@ func NewColo(reg Registerer, table func() *fleet.Table, pools func() []permits.S
 		return ok
 	}, m.queueWait.MetricVec, m.retries.MetricVec)
 	m.external = newExternal(reg, table)
-	reg.MustRegister(m.pools, m.refused, newPoolCollector(pools))
+	reg.MustRegister(m.pools, m.refused, newPoolCollector(pools, m.endpoints))
 	return m
 }
 
@@ -78,6 +82,8 @@ func (m *Colo) Finished(e *analytics.Event) {
 	model := modelLabel(e)
 	eachTokenCount(e, func(kind string, n int) { m.tokens.WithLabelValues(model, kind).Add(float64(n)) })
 	m.external.finished(e)
+	m.endpoints.finished(e)
+	m.accounts.finished(e)
 }
 
 // Forwarded counts the final event of a request that was forwarded to another colo.
@@ -87,14 +93,14 @@ func (m *Colo) Forwarded(e *analytics.Event) {
 	m.forwarded.WithLabelValues(model, string(e.Outcome)).Inc()
 }
 
+// tokenKinds are the types of tokens.
+var tokenKinds = [...]string{"prompt", "completion", "cached", "estimated"}
+
 // eachTokenCount calls count with each type of tokens that an event has, and their number.
 func eachTokenCount(e *analytics.Event, count func(kind string, n int)) {
-	for _, tokens := range [...]struct {
-		kind string
-		n    int
-	}{{"prompt", e.PromptTokens}, {"completion", e.CompletionTokens}, {"cached", e.CachedTokens}, {"estimated", e.TokensEstimated}} {
-		if tokens.n > 0 {
-			count(tokens.kind, tokens.n)
+	for i, n := range [len(tokenKinds)]int{e.PromptTokens, e.CompletionTokens, e.CachedTokens, e.TokensEstimated} {
+		if n > 0 {
+			count(tokenKinds[i], n)
 		}
 	}
 }
@@ -127,7 +133,7 @@ func (m *Colo) Retried(pool string) {
 	m.retries.WithLabelValues(pool).Inc()
 }
 
-func newPoolCollector(pools func() []permits.Stats) prometheus.Collector {
+func newPoolCollector(pools func() []permits.Stats, single *endpoints) prometheus.Collector {
 	limit := newDesc("colonnade_permits", "Permits that the pool can grant at once: the slots of its usable endpoints that are not withheld.", "pool")
 	held := newDesc("colonnade_permits_held", "Permits held now: requests that an engine works on.", "pool")
 	queued := newDesc("inference_queue_length", "Requests waiting for a permit.", "pool")
@@ -135,11 +141,13 @@ func newPoolCollector(pools func() []permits.Stats) prometheus.Collector {
 	refused := newDesc("colonnade_pool_refusals_total",
 		"Requests that the pool gave no permit, by reason. An entry may then have tried another colo.", "pool", "reason")
 	endpoints := newDesc("colonnade_endpoints",
-		"Endpoints by state: up, down (the health check fails), ejected (requests have failed, or connections were refused) or withheld (this server may not grant their slots).", "pool", "state")
+		"Endpoints by state: up, silent (requests run on it and nothing comes back), down (the health check fails), ejected (requests have failed, or connections were refused) or withheld (this server may not grant their slots).", "pool", "state")
 	return stateCollector{
-		descs: []*prometheus.Desc{limit, held, queued, full, refused, endpoints},
+		descs: append(single.describe(), limit, held, queued, full, refused, endpoints),
 		collect: func(out chan<- prometheus.Metric) {
-			for _, p := range pools() {
+			all := pools()
+			single.collect(out, all)
+			for _, p := range all {
 				out <- gauge(limit, float64(p.Limit), p.Pool)
 				out <- gauge(held, float64(p.Held), p.Pool)
 				out <- gauge(queued, float64(p.Queued), p.Pool)

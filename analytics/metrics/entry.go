@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"colonnade/analytics"
 	"colonnade/fleet"
 )
 
@@ -22,17 +23,19 @@ type Entry struct {
 	failures       *prometheus.CounterVec
 	retries        prometheus.Counter
 	refusals       *prometheus.CounterVec
-	reasons        reasons
+	reasons        reasonSet
+	accounts       *accounts
 	refusedByEntry *prometheus.CounterVec
 }
 
-// NewEntry registers an entry's metrics. table and models are called at each scrape.
-func NewEntry(reg Registerer, table func() *fleet.Table, models func() []ModelState) *Entry {
+// NewEntry registers an entry's metrics, with those of at most so many single accounts. table and models are called at each scrape.
+func NewEntry(reg Registerer, table func() *fleet.Table, models func() []ModelState, maxAccounts int) *Entry {
 	refusedByEntry := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "colonnade_refusals_by_entry_total",
 		Help: "Requests that this entry refused without asking a colo: all colos had refused more than ten of the account and model within a second.",
 	}, []string{"model"})
 	m := &Entry{
+		accounts:       newEntryAccounts(reg, maxAccounts),
 		refusedByEntry: refusedByEntry,
 		requestMetrics: newRequestMetrics(reg, table, refusedByEntry.MetricVec),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -64,6 +67,12 @@ func NewEntry(reg Registerer, table func() *fleet.Table, models func() []ModelSt
 	return m
 }
 
+// Finished counts a final event.
+func (m *Entry) Finished(e *analytics.Event) {
+	m.requestMetrics.Finished(e)
+	m.accounts.finished(e)
+}
+
 // ForwardFailure counts a request forwarded to a colo that failed without a verdict.
 func (m *Entry) ForwardFailure(colo string) {
 	m.colos.use(colo)
@@ -91,13 +100,13 @@ func (m *Entry) Refused(reason string) {
 	m.refusals.WithLabelValues(m.reasons.bounded(reason)).Inc()
 }
 
-// reasons holds the reasons that have been counted.
-type reasons struct {
+// reasonSet holds the reasons that have been counted.
+type reasonSet struct {
 	mu   sync.Mutex // guards the field below
 	seen map[string]bool
 }
 
-func (r *reasons) bounded(reason string) string {
+func (r *reasonSet) bounded(reason string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {

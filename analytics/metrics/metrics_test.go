@@ -43,7 +43,7 @@ func emptyTable() *fleet.Table { return document.NewSet().Table() }
 
 func TestReasonsAreBounded(t *testing.T) {
 	reg := prometheus.NewRegistry()
-	m := metrics.NewEntry(reg, emptyTable, func() []metrics.ModelState { return nil })
+	m := metrics.NewEntry(reg, emptyTable, func() []metrics.ModelState { return nil }, 0)
 	for _, reason := range []string{"queue_full", "queue_full", "", "Hello, world", strings.Repeat("x", 100), "a\"b"} {
 		m.Refused(reason)
 	}
@@ -80,7 +80,7 @@ func TestColoStateIsReadWhenScraped(t *testing.T) {
 		Pool: "p", Limit: 8, Held: 3, Queued: 0, FullSeconds: 1.5, Refused: map[permits.Reason]uint64{permits.QueueFull: 7},
 		Endpoints: []permits.EndpointStats{endpoint("up"), endpoint("ejected"), endpoint("up")},
 	}
-	metrics.NewColo(reg, emptyTable, func() []permits.Stats { return []permits.Stats{state} })
+	metrics.NewColo(reg, emptyTable, func() []permits.Stats { return []permits.Stats{state} }, 0)
 	compare(t, reg, `
 		colonnade_permits{pool="p"} 8
 		colonnade_permits_held{pool="p"} 3
@@ -97,7 +97,7 @@ func TestColoStateIsReadWhenScraped(t *testing.T) {
 
 func TestColoEvents(t *testing.T) {
 	reg := prometheus.NewRegistry()
-	m := metrics.NewColo(reg, emptyTable, func() []permits.Stats { return nil })
+	m := metrics.NewColo(reg, emptyTable, func() []permits.Stats { return nil }, 0)
 	m.Finished(&analytics.Event{
 		Model: "m", Pool: "p", Outcome: analytics.OutcomeCompleted,
 		RequestTime: analytics.Milliseconds(2 * time.Second), TimeToFirstToken: analytics.Milliseconds(time.Second),
@@ -127,7 +127,7 @@ func TestEntryMetrics(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	m := metrics.NewEntry(reg, emptyTable, func() []metrics.ModelState {
 		return []metrics.ModelState{{Model: "m", Active: 2}}
-	})
+	}, 0)
 	m.Finished(&analytics.Event{Model: "m", Pool: "p", Account: "acme", Outcome: analytics.OutcomeCompleted})
 	m.Finished(&analytics.Event{Model: "whatever-a-client-sent", Account: "acme", Outcome: analytics.OutcomeRefused})
 	m.ForwardFailure("ams")
@@ -177,7 +177,7 @@ func TestNodeMetrics(t *testing.T) {
 // Requests and tokens of endpoints that others operate are counted by endpoint, and those of other endpoints are not.
 func TestExternalRequestsAreCounted(t *testing.T) {
 	reg := prometheus.NewRegistry()
-	m := metrics.NewColo(reg, emptyTable, func() []permits.Stats { return nil })
+	m := metrics.NewColo(reg, emptyTable, func() []permits.Stats { return nil }, 0)
 	own := &analytics.Event{Model: "m", Pool: "p", ColoID: "ams", Endpoint: "gpu-1", Outcome: analytics.OutcomeCompleted, PromptTokens: 7}
 	external := &analytics.Event{Model: "m", Pool: "p", ColoID: "cloud", Endpoint: "api", Outcome: analytics.OutcomeCompleted, ExternalEndpoint: true, PromptTokens: 10, CompletionTokens: 5}
 	failed := *external

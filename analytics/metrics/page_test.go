@@ -29,7 +29,8 @@ type metric struct {
 // entryMetrics registers what an entry has, with one series of each metric at least.
 func entryMetrics() *metrics.Registry {
 	reg := prometheus.NewRegistry()
-	m := metrics.NewEntry(reg, emptyTable, func() []metrics.ModelState { return []metrics.ModelState{{Model: "m"}} })
+	m := metrics.NewEntry(reg, emptyTable, func() []metrics.ModelState { return []metrics.ModelState{{Model: "m"}} }, 1)
+	m.Finished(&analytics.Event{Account: "a", Outcome: analytics.OutcomeRefused, Reason: "queue_full"})
 	m.Finished(finished())
 	m.ForwardFailure("c")
 	m.Refused("queue_full")
@@ -45,11 +46,12 @@ func coloMetrics() *metrics.Registry {
 	reg := prometheus.NewRegistry()
 	m := metrics.NewColo(reg, emptyTable, func() []permits.Stats {
 		return []permits.Stats{{
-			Pool: "p", Endpoints: []permits.EndpointStats{{Health: permits.Health{State: "up"}}},
+			Pool: "p", Endpoints: []permits.EndpointStats{{Health: permits.Health{ID: "e", State: "up"}}},
 			Refused: map[permits.Reason]uint64{permits.QueueFull: 1},
 		}}
-	})
+	}, 1)
 	m.Finished(finished())
+	m.Finished(&analytics.Event{Account: "a", Cost: 1, CostUnit: "USD"})
 	abroad := finished()
 	abroad.ColoID, abroad.Endpoint, abroad.ExternalEndpoint = "c", "e", true
 	m.Finished(abroad)
@@ -63,6 +65,7 @@ func coloMetrics() *metrics.Registry {
 }
 
 func nodeMetrics(reg *metrics.Registry) {
+	metrics.RegisterBuild(reg, metrics.Build{Version: "v1.0.0", Revision: "0123456789ab", Go: "go1.26.0"})
 	metrics.RegisterConfig(reg, func() metrics.ConfigState { return metrics.ConfigState{} })
 	metrics.RegisterConnections(reg, func() metrics.ConnStats { return metrics.ConnStats{} })
 	metrics.RegisterOutOfTurn(reg, func() int { return 0 })

@@ -32,7 +32,7 @@ func TestSeriesOfDeletedNamesGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reg := prometheus.NewRegistry()
 		table := tableOf(t, "models/a", "models/b", "colos/ams", "colos/fra")
-		m := metrics.NewEntry(reg, func() *fleet.Table { return table }, func() []metrics.ModelState { return nil })
+		m := metrics.NewEntry(reg, func() *fleet.Table { return table }, func() []metrics.ModelState { return nil }, 0)
 		finish := func(model, pool string) {
 			m.Finished(&analytics.Event{Model: model, Pool: pool, Outcome: analytics.OutcomeCompleted, TimeToFirstToken: 1, PromptTokens: 3})
 		}
@@ -72,7 +72,7 @@ func TestSeriesOfDeletedPoolsGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reg := prometheus.NewRegistry()
 		table := tableOf(t, "pools/p", "pools/q")
-		m := metrics.NewColo(reg, func() *fleet.Table { return table }, func() []permits.Stats { return nil })
+		m := metrics.NewColo(reg, func() *fleet.Table { return table }, func() []permits.Stats { return nil }, 0)
 		m.QueueWait("p", time.Second)
 		m.Retried("q")
 		table = tableOf(t, "pools/p")

@@ -64,7 +64,7 @@ var table = []row{
 		ours: []string{"analytics"},
 		why:  "the journal stores events and needs nothing else"},
 	{path: "analytics/metrics",
-		ours:  []string{"analytics", "analytics/journal", "fleet", "permits"},
+		ours:  []string{"analytics", "analytics/journal", "fleet", "permits", "reasons"},
 		third: []string{"github.com/prometheus/client_golang"},
 		why:   "collectors read values and functions that the node passes in"},
 

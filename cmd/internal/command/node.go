@@ -46,6 +46,16 @@ func checkMaxConns(n int) error {
 	return nil
 }
 
+// maxMetricsAccounts bounds -metrics-accounts: each account has a dozen series or more at each node.
+const maxMetricsAccounts = 10_000
+
+func checkMetricsAccounts(n int) error {
+	if n < 0 || n > maxMetricsAccounts {
+		return fmt.Errorf("must be a number from 0 to %d", maxMetricsAccounts)
+	}
+	return nil
+}
+
 // CredentialsDirFlag returns the flag that names the directory of the engines' credentials.
 func CredentialsDirFlag(dir *string) cli.Flag {
 	return &cli.StringFlag{Name: "credentials-dir", Destination: dir,
@@ -93,6 +103,8 @@ func (f *NodeFlags) ownFlags(listen, listenText, admin string) []cli.Flag {
 		&cli.DurationFlag{Name: "drain", Value: time.Minute, Destination: &c.Drain, Usage: "longest time that running requests may take after SIGTERM"},
 		&cli.IntFlag{Name: "max-connections", Destination: &c.MaxConns, HideDefault: true,
 			Usage: "largest `NUMBER` of connections to -listen (default: as many as the limit of open files allows)"},
+		&cli.IntFlag{Name: "metrics-accounts", Destination: &c.MetricsAccounts, Validator: checkMetricsAccounts,
+			Usage: "largest `NUMBER` of accounts with metrics of their own, by requests, refusals, tokens and cost; all others are counted together"},
 		&cli.BoolFlag{Name: "debug", Destination: &f.debug, Usage: "log at level debug"},
 	}
 }

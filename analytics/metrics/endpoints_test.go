@@ -1,0 +1,123 @@
+package metrics_test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"colonnade/analytics"
+	"colonnade/analytics/metrics"
+	"colonnade/permits"
+	"colonnade/reasons"
+)
+
+func endpointStats(id, state string, slots, held int) permits.EndpointStats {
+	return permits.EndpointStats{Health: permits.Health{ID: id, State: state}, URL: "http://" + id + state, Concurrency: slots, Held: held}
+}
+
+func TestStateAndSlotsOfEachEndpoint(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	pools := []permits.Stats{{Pool: "p", Endpoints: []permits.EndpointStats{endpointStats("gpu-1", "up", 8, 3), endpointStats("gpu-2", "down", 4, 0)}}}
+	metrics.NewColo(reg, emptyTable, func() []permits.Stats { return pools }, 0)
+	compare(t, reg, `
+		colonnade_endpoint_state{endpoint="gpu-1",pool="p",state="up"} 1
+		colonnade_endpoint_state{endpoint="gpu-1",pool="p",state="down"} 0
+		colonnade_endpoint_state{endpoint="gpu-1",pool="p",state="silent"} 0
+		colonnade_endpoint_state{endpoint="gpu-2",pool="p",state="up"} 0
+		colonnade_endpoint_state{endpoint="gpu-2",pool="p",state="down"} 1
+		colonnade_endpoint_slots{endpoint="gpu-1",pool="p"} 8
+		colonnade_endpoint_slots_held{endpoint="gpu-1",pool="p"} 3
+		colonnade_endpoint_failures_total{endpoint="gpu-2",pool="p",reason="engine_status"} 0
+		colonnade_endpoint_time_to_first_token_seconds_count{endpoint="gpu-1",pool="p"} 0`)
+	pools[0].Endpoints[0].State = "a later version's"
+	compare(t, reg, `colonnade_endpoint_state{endpoint="gpu-1",pool="p",state="a later version's"} 1`)
+}
+
+// Without this, the time in the queue would hide which endpoint is slow.
+func TestTimeToFirstTokenOfAnEndpointBeginsWithThePermit(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	m := metrics.NewColo(reg, emptyTable, func() []permits.Stats { return nil }, 0)
+	m.Finished(&analytics.Event{
+		Model: "m", Pool: "p", Endpoint: "gpu-1", Outcome: analytics.OutcomeCompleted,
+		TimeToFirstToken: analytics.Milliseconds(7 * time.Second), RequestTime: analytics.Milliseconds(9 * time.Second), InferenceTime: analytics.Milliseconds(3 * time.Second),
+	})
+	compare(t, reg, `
+		colonnade_endpoint_time_to_first_token_seconds_sum{endpoint="gpu-1",pool="p"} 1
+		inference_time_to_first_token_seconds_sum{model="m"} 7`)
+}
+
+func TestFailuresOfEachEndpointByReason(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	m := metrics.NewColo(reg, emptyTable, func() []permits.Stats { return nil }, 0)
+	end := func(outcome analytics.Outcome, reason string) {
+		m.Finished(&analytics.Event{Model: "m", Pool: "p", Endpoint: "gpu-1", Outcome: outcome, Reason: reason})
+	}
+	end(analytics.OutcomeCompleted, "")
+	end(analytics.OutcomeClientGone, reasons.ClientGone)
+	end(analytics.OutcomeRefused, reasons.EngineFull)
+	end(analytics.OutcomeEngineError, reasons.EngineStatus)
+	end(analytics.OutcomeEngineError, reasons.EngineStatus)
+	end(analytics.OutcomeEngineError, "")
+	end(analytics.OutcomeEngineError, "words of an engine")
+	end(analytics.OutcomeTimeout, reasons.FirstByteTimeout)
+	compare(t, reg, `
+		colonnade_endpoint_failures_total{endpoint="gpu-1",pool="p",reason="engine_status"} 2
+		colonnade_endpoint_failures_total{endpoint="gpu-1",pool="p",reason="engine_error"} 1
+		colonnade_endpoint_failures_total{endpoint="gpu-1",pool="p",reason="other"} 1
+		colonnade_endpoint_failures_total{endpoint="gpu-1",pool="p",reason="first_byte_timeout"} 1
+		colonnade_endpoint_failures_total{endpoint="gpu-1",pool="p",reason="truncated"} 0`)
+	if text := scrape(t, reg); strings.Contains(text, `reason="client_gone"`) || strings.Contains(text, `reason="engine_full"`) {
+		t.Error("clients that leave, and engines that are full, count as failures of an endpoint")
+	}
+}
+
+// The state of an endpoint goes with its document, also while permits are held on it, and its counters five minutes later.
+func TestSeriesOfDeletedEndpointsGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reg := prometheus.NewRegistry()
+		both := []permits.Stats{{Pool: "p", Endpoints: []permits.EndpointStats{endpointStats("gpu-1", "up", 8, 3), endpointStats("gpu-2", "up", 4, 1)}}}
+		pools := both
+		m := metrics.NewColo(reg, emptyTable, func() []permits.Stats { return pools }, 0)
+		finish := func() {
+			m.Finished(&analytics.Event{Model: "m", Pool: "p", Endpoint: "gpu-2", Outcome: analytics.OutcomeTimeout, Reason: reasons.TotalTimeout})
+		}
+		f := func(after time.Duration, state, counters bool) {
+			t.Helper()
+			time.Sleep(after)
+			text := scrape(t, reg)
+			for series, want := range map[string]bool{
+				`colonnade_endpoint_state{endpoint="gpu-1"`: true, `colonnade_endpoint_failures_total{endpoint="gpu-1"`: true,
+				`colonnade_endpoint_state{endpoint="gpu-2"`: state, `colonnade_endpoint_slots{endpoint="gpu-2"`: state,
+				`colonnade_endpoint_failures_total{endpoint="gpu-2"`:                     counters,
+				`colonnade_endpoint_time_to_first_token_seconds_bucket{endpoint="gpu-2"`: counters,
+			} {
+				if strings.Contains(text, series) != want {
+					t.Errorf("series %s: %v, want %v", series, !want, want)
+				}
+			}
+		}
+		finish()
+		f(0, true, true)
+		gone := permits.EndpointStats{Health: permits.Health{State: "gone"}, URL: "http://gpu-2", Held: 1}
+		pools = []permits.Stats{{Pool: "p", Endpoints: []permits.EndpointStats{both[0].Endpoints[0], gone}}}
+		f(0, false, true)
+		f(4*time.Minute, false, true)
+		finish() // the request that held the permit
+		f(4*time.Minute, false, true)
+		f(6*time.Minute, false, false)
+		pools = both
+		f(0, true, true)
+		compare(t, reg, `colonnade_endpoint_failures_total{endpoint="gpu-2",pool="p",reason="total_timeout"} 0`)
+	})
+}
+
+// Two documents with one name would make the whole page fail.
+func TestEndpointsOfOneNameDoNotBreakThePage(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	pools := []permits.Stats{{Pool: "p", Endpoints: []permits.EndpointStats{endpointStats("gpu-1", "up", 8, 3), endpointStats("gpu-1", "down", 8, 3)}}}
+	metrics.NewColo(reg, emptyTable, func() []permits.Stats { return pools }, 0)
+	compare(t, reg, `colonnade_endpoint_state{endpoint="gpu-1",pool="p",state="up"} 1`)
+}
