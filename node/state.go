@@ -12,6 +12,7 @@ import (
 // are in etcd. Its lists are never null in JSON.
 type ConfigState struct {
 	Node             string            `json:"node"`
+	Version          string            `json:"version"`          // of the software
 	Source           string            `json:"source,omitempty"` // of the documents, such as "files at /etc/colonnade"; empty = etcd
 	Revision         int64             `json:"revision"`         // of etcd, as far as the node has followed it; of other sources, how often documents have changed
 	AgeSeconds       float64           `json:"age_seconds"`      // since the last message of etcd, or since the last look at the files
@@ -49,7 +50,7 @@ type CertificateState struct {
 func (r *runtime) configState() ConfigState {
 	s := r.watcher.State()
 	c := ConfigState{
-		Node: r.config.Node, Source: r.source, Revision: s.Revision, AgeSeconds: s.Age.Seconds(),
+		Node: r.config.Node, Version: Version(), Source: r.source, Revision: s.Revision, AgeSeconds: s.Age.Seconds(),
 		Rejected: notNil(s.Rejected), Conflicts: notNil(s.Conflicts), PendingDeletions: notNil(s.PendingDeletions), ExpiredLeases: notNil(s.ExpiredLeases),
 		Certificates: []CertificateState{}, Unresponsive: []entry.Unresponsive{}, UnreachedColos: []entry.ObservedColo{}, LostEvents: []string{},
 		Records: []RecordProblem{}, FleetKeys: r.keys.state(),

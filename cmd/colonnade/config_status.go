@@ -55,6 +55,7 @@ func drawConfigStatus(out *screen, s *fleetState) {
 		out.line()
 	}
 	drawNodes(out, s.Nodes)
+	drawVersions(out, s.Nodes)
 	drawProblems(out, s, severityWarning)
 	drawProblems(out, s, severityError)
 	if len(s.Problems) == 0 {
