@@ -18,8 +18,8 @@ import (
 
 func newKeys() *cli.Command {
 	return &cli.Command{
-		Name: "keys", Usage: "Administer the API keys of accounts",
-		Commands: []*cli.Command{newKeysCreate(), newKeysList(), newKeysRevoke()},
+		Name: "keys", Usage: "Administer the API keys of accounts, and the keys of the fleet",
+		Commands: []*cli.Command{newKeysCreate(), newKeysList(), newKeysRevoke(), newKeysRotateFleet()},
 		Description: `Each API key is a document, keys/ID, with the hash of the key; the key itself is shown once,
 when it is created. Nodes notice a change within seconds. -config names the files of a
 colonnade serve; without it, the documents are in etcd.

@@ -89,6 +89,7 @@ func problems(s *fleetState, q *poolQuery) []problem {
 	for i := range s.Nodes {
 		l.addNode(s, &s.Nodes[i])
 	}
+	l.addFleetKeys(s.Nodes)
 	l.addRecords(s, q)
 	l.addBlocked(s)
 	if held := heldBy(s.Nodes); len(held.keys) > 0 {

@@ -52,10 +52,10 @@ type Fleet struct {
 	Engines []*Engine
 	Entries []*Node
 	Servers []*Node // also those that have ended; Server finds one by its name
+	KeyFile string  // with the fleet's keys, of which each node gets a copy
 
 	config  Config
 	network *network // nil: all nodes share the loopback interface
-	keyFile string
 	dir     string
 	loads   int // that were started
 }
@@ -72,7 +72,7 @@ func Start(t testing.TB, c Config) *Fleet {
 	c.Slots = cmp.Or(c.Slots, 4)
 	c.TTFT, c.ITL = cmp.Or(c.TTFT, 5*time.Millisecond), cmp.Or(c.ITL, 5*time.Millisecond)
 	c.Drain = cmp.Or(c.Drain, 5*time.Second)
-	f := &Fleet{T: t, config: c, keyFile: testkit.KeyFile(t), dir: t.TempDir()}
+	f := &Fleet{T: t, config: c, KeyFile: testkit.KeyFile(t), dir: t.TempDir()}
 	if c.Namespaces {
 		f.network = newNetwork(t)
 	}
@@ -151,6 +151,18 @@ func (f *Fleet) Run(args ...string) (output string, err error) {
 	cmd.Env = append(os.Environ(), where)
 	out, err := cmd.CombinedOutput()
 	return string(out), err
+}
+
+// CopyKeys copies the fleet's keys to the key file of a node.
+func (f *Fleet) CopyKeys(n *Node) {
+	f.T.Helper()
+	content, err := os.ReadFile(f.KeyFile)
+	if err == nil {
+		err = os.WriteFile(n.KeyFile, content, 0o600)
+	}
+	if err != nil {
+		f.T.Fatal(err)
+	}
 }
 
 // StartServer starts a colo server, whose name is that of its colo and a number, and does not wait for it.

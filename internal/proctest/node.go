@@ -25,6 +25,7 @@ type Node struct {
 	Address string // where it serves requests
 	Admin   string
 	Dir     string // data directory
+	KeyFile string // with the fleet's keys, its own copy
 
 	fleet *Fleet
 	run   []string          // the command line
@@ -50,8 +51,10 @@ func (f *Fleet) startNode(binary, name string, args ...string) *Node {
 		n.etcd = testkit.NewProxyAt(f.T, net.JoinHostPort(f.network.etcdIP, "0"), f.Etcd.Address)
 	}
 	n.etcd.Delay(f.config.Delay)
+	n.KeyFile = filepath.Join(f.dir, name+".key")
+	f.CopyKeys(n)
 	n.run = append(n.run, "-node", name, "-listen", n.Address, "-admin", n.Admin, "-etcd", "http://"+n.etcd.Address,
-		"-data-dir", n.Dir, "-key-file", f.keyFile, "-drain", f.config.Drain.String())
+		"-data-dir", n.Dir, "-key-file", n.KeyFile, "-drain", f.config.Drain.String())
 	n.run = append(n.run, args...)
 	if binary == "colo" && f.config.Away > 0 {
 		p := testkit.NewProxy(f.T, n.Address)
