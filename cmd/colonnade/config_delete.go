@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strings"
 
@@ -35,15 +34,17 @@ func newDelete() *cli.Command {
 		ArgsUsage: "KEY…", ArgValidator: command.RequireArgs("at least one KEY"),
 		Flags: []cli.Flag{
 			store.etcdFlag(), store.configFlag(),
-			&cli.BoolFlag{Name: "confirm", Destination: &d.confirmed, Usage: "confirm the deletion, however many documents it is"},
+			&cli.BoolFlag{Name: "confirm", Destination: &d.confirmed, Usage: "confirm the deletion in the same step, whatever it deletes"},
 			&cli.BoolFlag{Name: "force", Destination: &d.force,
 				Usage: "delete a record although its process does not answer; if it still runs, engines get more requests than they have slots"},
 		},
-		Description: `Each KEY is that of a document, such as models/llama or endpoints/ams/gpu-7. When at least ten
-documents of a kind (of endpoints: of one colo) vanish within a minute, and more than are left,
-nodes assume a mistake and keep them in force until the deletion is confirmed: by -confirm now,
-or later by config confirm-deletions. An endpoint under a lease stays in use while its engine is
-healthy: set concurrency: 0 first.
+		Description: `Each KEY is that of a document, such as models/llama or endpoints/ams/gpu-7. Nodes assume a
+mistake and keep documents in force when at least three of a kind (of endpoints: of one colo)
+vanish within a minute, and more than are left, or when the last one vanishes: the last model,
+colo, account or API key, the last pool that a model names, or the last endpoint of such a pool.
+The command says so before it deletes. -confirm confirms the deletion in the same step, and
+config confirm-deletions later. An endpoint under a lease stays in use while its engine is
+healthy; take an endpoint out of use with concurrency: 0 first.
 
 The record of a server process, owners/COLO/NODE/BOOT, keeps other servers from the engines that
 the process owns. It is deleted only if that process has ended: if it is not registered, and its
@@ -104,21 +105,20 @@ func (d *deletion) run(ctx context.Context, keys []string) error {
 		}
 		fmt.Fprintln(d.out, "deleted", command.Printable(records[i].Key))
 	}
+	if !d.confirmed {
+		fmt.Fprint(d.out, heldBackNote(docs, keys))
+	}
 	found, err := d.delete(ctx, keys)
 	if err != nil {
 		return err
 	}
 	fmt.Fprint(d.out, registrationNote(docs, found))
-	if d.confirmed {
-		return confirm(ctx, d.documents, d.out)
-	}
-	fmt.Fprint(d.out, heldBackNote(docs, found))
 	return nil
 }
 
 // delete deletes documents with some keys, and returns the keys of those that were there.
 func (d *deletion) delete(ctx context.Context, keys []string) (found []string, err error) {
-	deleted, err := d.documents.delete(ctx, keys)
+	deleted, revision, err := d.documents.delete(ctx, keys, d.confirmed)
 	for _, key := range keys {
 		at := slices.IndexFunc(deleted, func(one deletedDocument) bool { return one.key == key })
 		if at >= 0 {
@@ -126,6 +126,13 @@ func (d *deletion) delete(ctx context.Context, keys []string) (found []string, e
 		} else if err == nil {
 			fmt.Fprintln(d.out, command.Printable(key), "does not exist")
 		}
+	}
+	switch {
+	case err != nil || !d.confirmed:
+	case revision == 0: // all were deleted before, and that is confirmed
+		err = confirm(ctx, d.documents, d.out)
+	default:
+		fmt.Fprintf(d.out, "confirmed all deletions up to revision %d\n", revision)
 	}
 	return deletedKeys(deleted), err
 }
@@ -147,14 +154,31 @@ func registrationNote(docs []etcd.Stored, deleted []string) string {
 	return note.String()
 }
 
-// heldBackNote names the kinds of which so many documents are deleted that nodes hold the deletions back.
+// heldBackNote says which documents nodes keep in force when some are deleted from docs, why, and what to do; empty if there are none.
 func heldBackNote(docs []etcd.Stored, deleted []string) string {
-	kinds := tooMany(docs, deleted)
-	if len(kinds) == 0 {
+	groups := etcd.HeldBack(slices.DeleteFunc(slices.Clone(docs), func(d etcd.Stored) bool { return isRecordKey(d.Key) }), deleted)
+	if len(groups) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("\nThese are more than half of all %s. Nodes assume a mistake and keep them in force (see config status), until "+
-		"you put them again or confirm the deletion:\n\n  colonnade config confirm-deletions\n", command.Printable(strings.Join(kinds, " and ")))
+	most := []string{}
+	var reasons []string
+	for _, g := range groups {
+		switch g.Reason {
+		case etcd.HoldMost:
+			most = append(most, g.Group)
+		case etcd.HoldLastEndpoint:
+			reasons = append(reasons, "the last endpoint of a pool that a model names: "+firstOf(g.Keys))
+		case etcd.HoldLastPool:
+			reasons = append(reasons, "the last pool, while a model names it: "+firstOf(g.Keys))
+		default:
+			reasons = append(reasons, "the last of all "+g.Group+": "+firstOf(g.Keys))
+		}
+	}
+	if len(most) > 0 {
+		reasons = append([]string{"more than half of all " + strings.Join(most, " and ")}, reasons...)
+	}
+	return fmt.Sprintf("These are %s. Nodes assume a mistake and keep them in force (see config status), until you put them again or confirm the "+
+		"deletion:\n\n  colonnade config confirm-deletions\n\nThe flag -confirm deletes and confirms in one step.\n\n", command.Printable(strings.Join(reasons, "; and ")))
 }
 
 // checkHeld refuses a confirmation that would also confirm the deletion of others than keys.
@@ -186,37 +210,4 @@ func checkKeys(keys []string, docs []etcd.Stored) error {
 		}
 	}
 	return errors.Join(invalid...)
-}
-
-// tooMany returns the kinds of operators' documents of which so many are deleted that nodes hold the deletions back,
-// sorted. docs are the documents before. Nodes also count what other commands have deleted a moment ago.
-func tooMany(docs []etcd.Stored, deleted []string) []string {
-	kept, gone := map[string]int{}, map[string]int{}
-	for _, d := range docs {
-		switch group := deletionGroup(d.Key); {
-		case d.Leased || isRecordKey(d.Key):
-		case slices.Contains(deleted, d.Key):
-			gone[group]++
-		default:
-			kept[group]++
-		}
-	}
-	var many []string
-	for _, group := range slices.Sorted(maps.Keys(gone)) {
-		if etcd.TooManyDeletions(gone[group], kept[group]) {
-			many = append(many, group)
-		}
-	}
-	return many
-}
-
-// deletionGroup returns the group that nodes count a document in: its kind, but for endpoints their colo, since a colo
-// server only knows those of its colo.
-func deletionGroup(key string) string {
-	kind, rest, _ := strings.Cut(key, "/")
-	if fleet.Kind(kind) != fleet.KindEndpoint {
-		return kind
-	}
-	colo, _, _ := strings.Cut(rest, "/")
-	return kind + " of " + colo
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -19,30 +18,34 @@ import (
 	"colonnade/node"
 )
 
-func TestTooMany(t *testing.T) {
-	docs := func(kind string, n int, leased bool) (docs []etcd.Stored) {
-		for i := range n {
-			docs = append(docs, etcd.Stored{Key: fmt.Sprintf("%s/%d", kind, i), Leased: leased})
-		}
-		return docs
+// The note before a deletion says what nodes will hold back, and why.
+func TestHeldBackNote(t *testing.T) {
+	all := []etcd.Stored{
+		{Key: "models/a", Value: []byte("pool: p\n")}, {Key: "models/b", Value: []byte("pool: q\n")}, {Key: "models/c", Value: []byte("pool: q\n")},
+		{Key: "accounts/acme", Value: []byte("{}")}, {Key: "pools/q", Value: []byte("{}")},
+		{Key: "endpoints/ams/1", Value: []byte("{url: 'http://h1', pool: p}")}, {Key: "endpoints/ams/2", Value: []byte("{url: 'http://h2', pool: q}")},
+		{Key: "endpoints/ams/3", Value: []byte("{url: 'http://h3', pool: q}")}, {Key: "endpoints/fra/1", Value: []byte("{url: 'http://h1', pool: p}")},
+		{Key: "owners/ams/ams-1/x", Value: []byte("?")},
 	}
-	all := slices.Concat(docs("models", 19, false), docs("pools", 9, false), docs("accounts", 30, false), docs("endpoints/ams", 30, true),
-		docs("endpoints/fra", 12, false), docs("endpoints/nyc", 30, false))
-	f := func(want string, deleted ...[]etcd.Stored) {
+	f := func(want string, deleted ...string) {
 		t.Helper()
-		var keys []string
-		for _, d := range slices.Concat(deleted...) {
-			keys = append(keys, d.Key)
+		got := heldBackNote(all, deleted)
+		if got == "" && want == "" {
+			return
 		}
-		if got := strings.Join(tooMany(all, keys), " "); got != want {
-			t.Errorf("of %d deleted: %q, want %q", len(keys), got, want)
+		first, rest, _ := strings.Cut(got, ". Nodes assume a mistake and keep them in force")
+		if first != "These are "+want || !strings.Contains(rest, "colonnade config confirm-deletions") || !strings.Contains(rest, "-confirm deletes and confirms in one step") {
+			t.Errorf("%v: got %q, want %q", deleted, got, want)
 		}
 	}
 	f("")
-	f("", docs("models", 9, false), docs("pools", 9, false))
-	f("models", docs("models", 10, false), docs("pools", 9, false), docs("accounts", 15, false), docs("endpoints/ams", 30, true))
-	f("accounts models", docs("models", 19, false), docs("accounts", 16, false))
-	f("endpoints of fra", docs("endpoints/fra", 12, false), docs("endpoints/nyc", 10, false)) // fra's server knows only these
+	f("", "models/a", "endpoints/ams/2", "owners/ams/ams-1/x")
+	f("more than half of all models", "models/a", "models/b", "models/c")
+	f("the last of all accounts: accounts/acme; and the last pool, while a model names it: pools/q", "pools/q", "accounts/acme")
+	f("the last endpoint of a pool that a model names: endpoints/ams/1", "endpoints/ams/1")
+	f("more than half of all endpoints of ams; and the last endpoint of a pool that a model names: endpoints/fra/1",
+		"endpoints/ams/1", "endpoints/ams/2", "endpoints/ams/3", "endpoints/fra/1")
+	f("", "endpoints/ams/1", "endpoints/fra/1", "models/a") // no model names their pool then
 }
 
 func TestDeleteMany(t *testing.T) {

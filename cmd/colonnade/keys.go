@@ -99,45 +99,6 @@ func listAPIKeys(ctx context.Context, d *documents) (apiKeyList, error) {
 	return l, nil
 }
 
-func newKeysRevoke() *cli.Command {
-	var store store
-	return &cli.Command{
-		Name: "revoke", Usage: "Revoke API keys, by their ids", ArgsUsage: "ID…", ArgValidator: command.RequireArgs("at least one ID"),
-		Flags: []cli.Flag{store.etcdFlag(), store.configFlag()},
-		Description: `Deletes the documents of the keys. Nodes refuse the keys within seconds; running requests are
-not ended. If one of the ids is unknown, none is revoked. When at least ten keys, and more than
-are left, are revoked in etcd within a minute, nodes hold that back: see config
-confirm-deletions.
-
-Examples:
-  colonnade keys revoke laptop
-  colonnade keys revoke laptop -config conf`,
-		Action: store.action(func(ctx context.Context, cmd *cli.Command, d *documents) error {
-			list, err := listAPIKeys(ctx, d)
-			if err != nil {
-				return err
-			}
-			keys, err := list.documentKeys(cmd.Args().Slice())
-			if err != nil {
-				return err
-			}
-			found, err := d.delete(ctx, keys)
-			for _, key := range keys {
-				at := slices.IndexFunc(found, func(one deletedDocument) bool { return one.key == key })
-				if at >= 0 {
-					fmt.Fprintln(cmd.Writer, "revoked", list.describe(key)+command.Printable(found[at].where))
-				} else if err == nil {
-					fmt.Fprintln(cmd.Writer, list.describe(key), "was revoked by another command")
-				}
-			}
-			if d.client != nil {
-				fmt.Fprint(cmd.Writer, heldBackNote(list.docs, deletedKeys(found)))
-			}
-			return err
-		}),
-	}
-}
-
 // documentKeys returns the keys of the documents of these ids, sorted. The error names every id that has none.
 func (l apiKeyList) documentKeys(ids []string) ([]string, error) {
 	var keys []string

@@ -97,20 +97,26 @@ func (d *documents) apply(ctx context.Context, docs []document.Raw) (applied []a
 // deletedDocument is a document that was deleted, and a phrase that says where it stood; empty for etcd.
 type deletedDocument struct{ key, where string }
 
-// delete deletes documents, and returns those that were there, also with an error.
-func (d *documents) delete(ctx context.Context, keys []string) (deleted []deletedDocument, err error) {
+// delete deletes documents, and returns those that were there, also with an error. confirmed confirms the deletion in etcd in the same
+// transaction, up to the revision that it returns; without documents, revision is 0.
+func (d *documents) delete(ctx context.Context, keys []string, confirmed bool) (deleted []deletedDocument, revision int64, err error) {
 	if d.client == nil {
 		done, err := files.Delete(ctx, d.path, keys)
 		for _, l := range done {
 			deleted = append(deleted, deletedDocument{l.Key, fmt.Sprintf(" from %s:%d", l.File, l.Line)})
 		}
-		return deleted, err
+		return deleted, 0, err
 	}
-	found, err := d.writer().Delete(ctx, keys)
+	var found []string
+	if confirmed {
+		found, revision, err = d.writer().DeleteConfirmed(ctx, keys)
+	} else {
+		found, err = d.writer().Delete(ctx, keys)
+	}
 	for _, key := range found {
 		deleted = append(deleted, deletedDocument{key: key})
 	}
-	return deleted, err
+	return deleted, revision, err
 }
 
 // deletedKeys returns the keys of deleted documents.

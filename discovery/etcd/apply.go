@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"colonnade/fleet"
 	"colonnade/fleet/document"
 )
 
@@ -103,14 +104,37 @@ func batch(prefix string, docs []document.Raw) []document.Raw {
 // Delete deletes documents, in transactions of up to a hundred, and returns the keys of those that were there, also
 // with an error.
 func (w Writer) Delete(ctx context.Context, keys []string) (found []string, err error) {
+	found, _, err = w.delete(ctx, keys, false)
+	return found, err
+}
+
+// DeleteConfirmed deletes as Delete does, and confirms the deletions in the same transactions, so that no node holds them back. It confirms
+// all deletions up to the revision that it returns, which is 0 if none of the documents was there: then nothing was confirmed.
+func (w Writer) DeleteConfirmed(ctx context.Context, keys []string) (found []string, revision int64, err error) {
+	found, revision, err = w.delete(ctx, keys, true)
+	if err != nil || revision == 0 {
+		return found, revision, err
+	}
+	// The transaction could not name its own revision. A document that says which it was can be put into another store without
+	// confirming what is deleted there.
+	ctx, cancel := context.WithTimeout(ctx, applyTimeout)
+	defer cancel()
+	if _, err := w.Client.Put(ctx, w.Prefix+string(fleet.KindDeletions), fmt.Sprintf("confirmed: %d\n", revision)); err != nil {
+		return found, revision, fmt.Errorf("cannot put the revision that was confirmed (the deletion is confirmed): %w", err)
+	}
+	return found, revision, nil
+}
+
+func (w Writer) delete(ctx context.Context, keys []string, confirm bool) (found []string, revision int64, err error) {
 	for some := range slices.Chunk(keys, MaxTransaction) {
-		change, _, err := w.change(ctx, edit{delete: some})
+		change, _, err := w.change(ctx, edit{delete: some, confirm: confirm})
 		if err != nil {
-			return found, fmt.Errorf("cannot delete documents (%d were deleted before): %w", len(found), err)
+			return found, revision, fmt.Errorf("cannot delete documents (%d were deleted before): %w", len(found), err)
 		}
 		for _, d := range change.Documents {
 			found = append(found, d.Key)
 		}
+		revision = max(revision, change.Revision)
 	}
-	return found, nil
+	return found, revision, nil
 }

@@ -39,6 +39,7 @@ type cachedDocument struct {
 	Claim    uint64 `json:"claim,omitempty"` // see [document.Set.Claim]
 	Leased   bool   `json:"leased,omitempty"`
 	GoneAt   int64  `json:"held,omitempty"` // of a pending deletion: the revision at which it was noticed
+	GoneBy   string `json:"by,omitempty"`   // and who deleted it, if that is known
 }
 
 // cache writes the last good documents to a file, in a goroutine of its own: a slow disk must not delay the watch.
@@ -107,7 +108,7 @@ func (s *documentState) takeSnapshot(prefix string, revision int64) snapshot {
 		}
 		d := cachedDocument{Key: key, Revision: k.revision, Value: k.good, Created: k.created, Claim: s.docs.Claim(key), Leased: k.leased}
 		if k.absence == deletionPending {
-			d.GoneAt = k.goneAt
+			d.GoneAt, d.GoneBy = k.goneAt, k.goneBy
 		}
 		out.Documents = append(out.Documents, d)
 	}

@@ -8,17 +8,6 @@ import (
 	"colonnade/fleet"
 )
 
-// Deletions of a kind are held back when at least minHeldBack of the operators' documents, and more than half, vanish
-// within holdWindow.
-const (
-	minHeldBack = 10
-	holdWindow  = time.Minute
-)
-
-// TooManyDeletions reports whether nodes hold back the deletion of so many of the operators' documents of a kind, when so
-// many are left.
-func TooManyDeletions(deleted, left int) bool { return deleted >= minHeldBack && deleted > left }
-
 // confirmed returns the revision of the store up to which deletions are confirmed. A confirmation never covers what comes
 // after it, whatever number it contains.
 func (s *documentState) confirmed() int64 {
@@ -66,29 +55,95 @@ func (s *documentState) clampRevision(revision int64) {
 	}
 }
 
-// holdBack keeps documents in force that were deleted within holdWindow, if they are too many.
-func (s *documentState) holdBack(now time.Time) {
+// beginRevision notes that changes of a revision come next, and decides about the deletions before it. So the decision
+// depends on what the revisions did, and not on which of them a node happens to see at once.
+func (s *documentState) beginRevision(revision int64, now time.Time) {
+	if revision != s.applied {
+		s.decide(now)
+	}
+	s.applied = revision
+}
+
+// decide decides which of the operators' deletions that were noticed since the last call are held back.
+func (s *documentState) decide(now time.Time) {
+	if !s.undecided {
+		return
+	}
+	s.undecided = false
+	confirmed := s.confirmed()
+	s.forgetGone(confirmed, now)
 	if len(s.gone) == 0 {
 		return
 	}
-	gone := map[fleet.Kind][]string{}
-	for _, key := range slices.Sorted(maps.Keys(s.gone)) {
-		gone[kindOf(key)] = append(gone[kindOf(key)], key)
-	}
-	for _, kind := range slices.Sorted(maps.Keys(gone)) {
-		left, pending := s.count(kind, now)
-		deleted := pending + len(gone[kind])
-		if !TooManyDeletions(deleted, left) {
-			continue
+	s.holdBack(confirmed, now)
+	s.holdRest()
+}
+
+// forgetGone forgets deletions that are confirmed, or that do not count any more.
+func (s *documentState) forgetGone(confirmed int64, now time.Time) {
+	maps.DeleteFunc(s.gone, func(_ string, k knownDocument) bool {
+		return k.goneAt <= confirmed || now.Sub(k.goneSince) > holdWindow
+	})
+}
+
+// holdBack applies the rules to the deletions in gone.
+func (s *documentState) holdBack(confirmed int64, now time.Time) []HeldGroup {
+	var held []HeldGroup
+	for _, group := range s.goneGroups() {
+		if h, some := s.reasonToHold(group, confirmed, now); some {
+			s.hold(h, now)
+			held = append(held, h)
 		}
-		for _, key := range gone[kind] {
-			s.keep(key, s.gone[key], deletionPending)
-			delete(s.gone, key)
-		}
-		s.warn(now, "too many documents deleted; holding the deletions back until they are confirmed", string(kind),
-			"kind", kind, "deleted", deleted, "left", left, "first", gone[kind][0],
-			"action", "put them again, or confirm with: colonnade config confirm-deletions")
 	}
+	return held
+}
+
+// hold puts deleted documents into force again until their deletion is confirmed.
+func (s *documentState) hold(h HeldGroup, now time.Time) {
+	last := s.keepAll(h.Keys)
+	kind, colo := splitGroup(h.Group)
+	fields := []any{"kind", kind, "deleted", h.Deleted, "left", h.Left, "keys", firstOf(h.Keys, len(h.Keys)), "revision", last.goneAt}
+	if colo != "" {
+		fields = append(fields, "colo", colo)
+	}
+	if last.goneBy != "" {
+		fields = append(fields, "by", last.goneBy)
+	}
+	s.warn(now, h.Reason.message(), h.Group, append(fields, "action", "put them again, or confirm with: colonnade config confirm-deletions")...)
+}
+
+// keepAll puts deleted documents into force again, and returns the one that was deleted last.
+func (s *documentState) keepAll(keys []string) (last knownDocument) {
+	for _, key := range keys {
+		k := s.gone[key]
+		k.goneBy = s.authors.of(k.goneAt)
+		if k.goneAt >= last.goneAt {
+			last = k
+		}
+		s.keep(key, k, deletionPending)
+		delete(s.gone, key)
+	}
+	return last
+}
+
+// holdRest holds back all other deletions too if some are held back and the store has none of the operators' documents any more. No fleet
+// is administered by deleting all of it, so the store was emptied by mistake, or it is another one.
+func (s *documentState) holdRest() {
+	if s.left.total() > 0 || !s.anyPending() {
+		return
+	}
+	s.keepAll(slices.Sorted(maps.Keys(s.gone)))
+	s.logger.Error("etcd has no documents any more; those of before stay in force until they are put again, or their deletion is confirmed",
+		"held", len(s.absentKeys(deletionPending)))
+}
+
+func (s *documentState) anyPending() bool {
+	for _, why := range s.absent {
+		if why == deletionPending {
+			return true
+		}
+	}
+	return false
 }
 
 // dropReplaced takes documents out of force whose deletion is held back and that were put again under another name: an
@@ -117,17 +172,15 @@ func (s *documentState) dropReplaced(t *fleet.Table, now time.Time) bool {
 	return some
 }
 
-// count returns how many of the operators' documents of a kind the store has, and of how many the deletion was held back
-// within holdWindow.
-func (s *documentState) count(kind fleet.Kind, now time.Time) (left, pending int) {
-	for key, k := range s.known {
-		switch {
-		case k.leased || k.good == nil || kindOf(key) != kind:
-		case k.absence == inStore:
-			left++
-		case now.Sub(k.goneSince) <= holdWindow:
+// recentlyHeld returns how many deletions of a group were held back within holdWindow, and are not confirmed.
+func (s *documentState) recentlyHeld(group string, confirmed int64, now time.Time) (pending int) {
+	for key, why := range s.absent {
+		if why != deletionPending || groupOf(key) != group {
+			continue
+		}
+		if k := s.known[key]; k.goneAt > confirmed && now.Sub(k.goneSince) <= holdWindow {
 			pending++
 		}
 	}
-	return left, pending
+	return pending
 }

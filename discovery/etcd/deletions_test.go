@@ -104,7 +104,8 @@ func TestVanishedAPIKeysAreHeld(t *testing.T) {
 			}
 		}
 	}
-	f(12, 9, 3)
+	f(12, 6, 6)
+	f(12, 9, 12)
 	f(20, 10, 10)
 	f(19, 10, 19)
 	f(12, 12, 12)

@@ -28,9 +28,25 @@
 // Some documents stay in force although the store lacks them, since a faulty store or a slip of an operator is more likely
 // than the intention to remove them. The table lists their keys.
 //
-// Pending deletions: when at least ten, and more than half, of the operators' documents of a kind vanish within a minute,
-// all of these deletions are held back, whether they were seen at once, one by one, or by a list after an outage. They take
-// effect when the document "deletions" confirms the revision at which they were noticed, and are void when the documents are
+// Pending deletions: deletions of operators' documents are held back, whether they were seen at once, one by one within a minute, or by a
+// list after an outage, when
+//
+//   - at least three of a kind vanish, and more than are left;
+//   - the last model, colo, account or API key vanishes;
+//   - the last pool vanishes, while a model names one of those that vanished within the minute. Whether a pool has requests is known to colo
+//     servers only, and each would decide for itself; a pool that no model names has none. A pool without a document has the defaults, so
+//     the loss of one of several is no more than a change of its settings;
+//   - the last endpoint with slots of a pool that a model names vanishes from a colo. An endpoint that another document has replaced, by its
+//     URL or in its pool, was not the last, and an endpoint under a lease counts as one that is left;
+//   - the store has none of the operators' documents any more, and some are held back by the other rules: then all are.
+//
+// Endpoints and servers are counted by colo. So each rule is a function of documents which every node that it concerns sees as a whole: a
+// colo server does not watch the endpoints of other colos, and an entry watches none. The decision about a revision is made before the next
+// one is looked at, so nodes decide alike however many revisions they see at once; only what is a minute ago, and what a list finds after
+// an outage, depends on the node.
+//
+// Held deletions take effect when the document "deletions" confirms the revision at which they were noticed, which may be in the same
+// transaction, and are void when the documents are
 // put again. The store wins over a document that is held back: an alias that both claim goes to the one in the store; an
 // endpoint whose URL, or an API key whose hash, was put under another name goes out of force, and so does a model whose name
 // is now an alias. A confirmation does not reach beyond the moment when it was put. A node that was away asks the store
@@ -43,6 +59,14 @@
 // health check fails too, or until its URL is registered anew. An endpoint of concurrency 0 goes at once: a registrar that
 // withdraws an engine which keeps running puts it with concurrency 0 first. A node that starts takes the store's word for what
 // is leased.
+//
+// # The log of changes
+//
+// Each version of a document that a node takes up, and each deletion, is in the log, with its kind, key and revision, and with the author if a
+// [Writer] made the change: the node also watches [AuthorKey], whose revision is then that of the change. A line is written when no change
+// has come for 0.2 s, or 2 s after the first; there are at most four at once, and then four a minute, and what comes in between is in the next
+// line. A line about many changes has their number by kind, and the first eight keys. Documents that nodes and registrars write about
+// themselves are logged when they come and when they go.
 //
 // # Two documents for one URL
 //

@@ -22,7 +22,13 @@ type documentState struct {
 	known     map[string]knownDocument // by key without the prefix
 	absent    map[string]absence       // of those in known that the store lacks
 	gone      map[string]knownDocument // operators' documents deleted within holdWindow, in case that they become too many
+	left      groupCounts              // the operators' documents that the store has, without those that never were good
+	undecided bool                     // there are deletions in gone about which decide has not decided
+	applied   int64                    // revision of the newest change
+	authors   authors                  // of the latest changes
+	changes   changeLog                // what is not logged yet
 	published bool                     // a table was published, so a document that vanishes was in force
+	restored  bool                     // there are documents of an earlier run
 	changed   bool                     // since the last table
 
 	listed         int64            // revision of the last list
@@ -39,9 +45,16 @@ type knownDocument struct {
 
 	// Of a document that the store lacks:
 	absence   absence
-	goneAt    int64     // revision of the store at which its absence was noticed
-	goneSince time.Time // when that was
-	claim     uint64    // its place among the documents that claim the same, see [document.Set.Claim]
+	goneAt    int64           // revision of the store at which its absence was noticed
+	goneSince time.Time       // when that was
+	goneBy    string          // who deleted it, if that is known
+	claim     uint64          // its place among the documents that claim the same, see [document.Set.Claim]
+	endpoint  *fleet.Endpoint // of an endpoint in gone: as it was in force
+}
+
+// counts reports whether it is an operator's document that the store has, and that was good once. A confirmation is none.
+func (k *knownDocument) counts(key string) bool {
+	return !k.leased && k.good != nil && k.absence == inStore && key != string(fleet.KindDeletions)
 }
 
 // absence says why a document is in force that the store lacks.
@@ -57,7 +70,7 @@ func newDocumentState(logger *slog.Logger) *documentState {
 	return &documentState{
 		logger: logger, limiter: logLimiter{subjects: map[string]*limitedSubject{}}, docs: document.NewSet(),
 		known: map[string]knownDocument{}, absent: map[string]absence{}, gone: map[string]knownDocument{}, changed: true,
-		serversChanged: map[string]int64{},
+		left: groupCounts{}, changes: newChangeLog(), serversChanged: map[string]int64{},
 	}
 }
 
@@ -69,12 +82,13 @@ func (s *documentState) put(d Stored, now time.Time) {
 		return
 	}
 	delete(s.gone, d.Key)
-	recreated := k.deletedBefore(d)
+	recreated, action := k.deletedBefore(d), putAction(known && k.absence == inStore)
 	k.newest, k.leased, k.created, k.absence, k.goneAt = d.Value, d.Leased, d.Created, inStore, 0
 	if err := d.PutInto(s.docs); err != nil {
 		s.logRejection(err, k.good != nil, now)
 	} else {
 		k.good, k.revision = d.Value, d.Revision
+		s.noteChange(d.Key, action, d.Revision, d.Leased, now)
 	}
 	if recreated {
 		s.docs.Reclaim(d.Key, 0)
@@ -104,9 +118,10 @@ func (s *documentState) restore(d cachedDocument, now time.Time) {
 		return
 	}
 	s.docs.Reclaim(d.Key, d.Claim)
+	s.restored = true
 	k := knownDocument{newest: d.Value, good: d.Value, revision: d.Revision, created: d.Created, leased: d.Leased}
 	if d.GoneAt > 0 {
-		k.absence, k.goneAt, k.goneSince = deletionPending, d.GoneAt, now
+		k.absence, k.goneAt, k.goneSince, k.goneBy = deletionPending, d.GoneAt, now, d.GoneBy
 		s.docs.Yield(d.Key)
 	}
 	s.set(d.Key, k)
@@ -114,9 +129,20 @@ func (s *documentState) restore(d cachedDocument, now time.Time) {
 
 func (s *documentState) set(key string, k knownDocument) {
 	s.changed = true
+	s.uncount(key)
 	s.known[key] = k
+	if k.counts(key) {
+		s.left[groupOf(key)]++
+	}
 	if delete(s.absent, key); k.absence != inStore {
 		s.absent[key] = k.absence
+	}
+}
+
+// uncount takes a document out of left if it counts there, before it changes.
+func (s *documentState) uncount(key string) {
+	if k, known := s.known[key]; known && k.counts(key) {
+		s.left[groupOf(key)]--
 	}
 }
 
@@ -153,16 +179,20 @@ func (s *documentState) remove(key string, revision int64, now time.Time) {
 		s.keepExpired(key, k, now)
 		return
 	}
-	s.drop(key, revision)
-	if !k.leased && k.good != nil {
+	if k.counts(key) {
+		k.endpoint, _ = s.nounOf(key, fleet.KindEndpoint).(*fleet.Endpoint)
+		s.undecided = true
 		s.gone[key] = k
 	}
+	s.noteChange(key, actionDeleted, revision, k.leased, now)
+	s.drop(key, revision)
 }
 
 // drop takes a document out of force.
 func (s *documentState) drop(key string, revision int64) {
 	s.changed = true
 	s.docs.Delete(key, revision)
+	s.uncount(key)
 	delete(s.known, key)
 	delete(s.absent, key)
 }
@@ -196,7 +226,10 @@ func (s *documentState) missing(listed []Stored) []string {
 
 // table decides what stays in force, and builds the table of that.
 func (s *documentState) table(now time.Time) *fleet.Table {
-	s.settleDeletions(now)
+	confirmed := s.confirmed()
+	s.releaseConfirmed(confirmed)
+	s.decide(now)
+	s.forgetGone(confirmed, now)
 	t := s.docs.Table()
 	for s.dropExpired(t, now) || s.dropReplaced(t, now) {
 		t = s.docs.Table()
@@ -206,16 +239,6 @@ func (s *documentState) table(now time.Time) *fleet.Table {
 		PendingDeletions: s.absentKeys(deletionPending), ExpiredLeases: s.absentKeys(leaseExpired),
 		Listed: s.listed, ServersChanged: maps.Clone(s.serversChanged),
 	})
-}
-
-// settleDeletions decides which of the operators' deletions are held back.
-func (s *documentState) settleDeletions(now time.Time) {
-	confirmed := s.confirmed()
-	maps.DeleteFunc(s.gone, func(_ string, k knownDocument) bool {
-		return k.goneAt <= confirmed || now.Sub(k.goneSince) > holdWindow
-	})
-	s.releaseConfirmed(confirmed)
-	s.holdBack(now)
 }
 
 // absentKeys returns the keys of the documents that are absent for a reason, sorted.

@@ -43,10 +43,10 @@ func (w *Watcher) follow(ctx context.Context, revision int64, cache *cache) erro
 		cache:     cache,
 		heard:     map[string]time.Time{},
 		responses: make(chan kindResponse, maxBatch),
-		buffer:    newReorderBuffer(w.wanted(), revision, w.reorderTimeout()),
+		buffer:    newReorderBuffer(w.followed(), revision, w.reorderTimeout()),
 	}
 	group, groupCtx := errgroup.WithContext(ctx)
-	for _, kind := range w.wanted() {
+	for _, kind := range w.followed() {
 		stream := clientv3.NewWatcher(w.config.Client)
 		f.streams, f.heard[kind] = append(f.streams, stream), time.Now()
 		// Not from revision+1: etcd does not report progress of a watch that begins in the future. Documents of that
@@ -119,6 +119,7 @@ func (f *follower) loop(ctx context.Context) error {
 			if wait, some := f.untilPublish(time.Now()); some && wait <= 0 {
 				f.publish()
 			}
+			f.watcher.documents.logChanges(time.Now())
 		case <-ask.C:
 			f.requestProgress(ctx)
 		case <-relist.C:
@@ -169,6 +170,9 @@ func (f *follower) nextWakeup() time.Duration {
 	if due, some := f.untilPublish(now); some {
 		wait = min(wait, due)
 	}
+	if due, some := f.watcher.documents.changes.due(now); some {
+		wait = min(wait, due.Sub(now))
+	}
 	return max(wait, 0)
 }
 
@@ -211,21 +215,21 @@ func (f *follower) take(r kindResponse) {
 }
 
 func (f *follower) apply(events []bufferedEvent) {
-	now := time.Now()
+	now, documents := time.Now(), f.watcher.documents
 	for _, event := range events {
-		key := strings.TrimPrefix(string(event.Kv.Key), f.watcher.config.Prefix)
-		if isHistory(key) { // a watcher of all kinds gets it
-			continue
+		documents.beginRevision(event.Kv.ModRevision, now)
+		switch key := strings.TrimPrefix(string(event.Kv.Key), f.watcher.config.Prefix); {
+		case isHistory(key):
+			documents.takeHistory(newStored(key, event.Kv))
+		case event.Type == clientv3.EventTypeDelete:
+			documents.remove(key, event.Kv.ModRevision, now)
+			documents.noteRevision(key, event.Kv.ModRevision)
+		default:
+			documents.put(newStored(key, event.Kv), now)
+			documents.noteRevision(key, event.Kv.ModRevision)
 		}
-		if event.Type == clientv3.EventTypeDelete {
-			f.watcher.documents.remove(key, event.Kv.ModRevision, now)
-		} else {
-			d := Stored{Key: key, Value: event.Kv.Value, Revision: event.Kv.ModRevision, Created: event.Kv.CreateRevision, Leased: event.Kv.Lease != 0}
-			f.watcher.documents.put(d, now)
-		}
-		f.watcher.documents.noteRevision(key, event.Kv.ModRevision)
 	}
-	if len(events) > 0 && f.watcher.documents.changed { // a watch begins with events that change nothing
+	if len(events) > 0 && documents.changed { // a watch begins with events that change nothing
 		f.watcher.pacer.change(now)
 	}
 }

@@ -126,6 +126,14 @@ func (w *Watcher) wanted() []string {
 	return slices.Compact(wanted)
 }
 
+// followed returns the keys and prefixes to watch: those of documents, and the author of the newest change.
+func (w *Watcher) followed() []string {
+	if len(w.config.Kinds) == 0 {
+		return w.wanted()
+	}
+	return append(w.wanted(), AuthorKey)
+}
+
 // list fetches everything wanted as it was at one revision, takes it, and returns the revision. After an error, the next
 // table is built when another list has succeeded, unless a node starts from its cache.
 func (w *Watcher) list(ctx context.Context) (int64, error) {
@@ -136,6 +144,10 @@ func (w *Watcher) list(ctx context.Context) (int64, error) {
 	w.takeDead() // marked before this list, and perhaps alive by now
 	now := time.Now()
 	for _, d := range w.documents.inClaimOrder(listed) {
+		if isHistory(d.Key) {
+			w.documents.takeHistory(d)
+			continue
+		}
 		w.documents.put(d, now)
 		w.documents.noteRevision(d.Key, d.Revision)
 	}
@@ -182,10 +194,10 @@ func (w *Watcher) deletedWhenConfirmed(ctx context.Context, missing []string) (m
 	return gone, nil
 }
 
-// listAt lists everything wanted at a revision; 0 = the newest.
+// listAt lists everything wanted at a revision, and the author of the newest change; 0 = the newest.
 func (w *Watcher) listAt(ctx context.Context, revision int64) ([]Stored, int64, error) {
 	l := lister{client: w.config.Client, prefix: w.config.Prefix, timeout: w.callTimeout(), revision: revision}
-	for _, kind := range w.wanted() {
+	for _, kind := range append(w.wanted(), AuthorKey) {
 		if err := l.under(ctx, kind); err != nil {
 			return nil, 0, err
 		}

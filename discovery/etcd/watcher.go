@@ -107,6 +107,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 	}
 	cache := newCache(w.config)
 	defer func() { cache.close(w.takeSnapshot) }()
+	defer func() { w.documents.flushChanges(time.Now()) }()
 	w.restore(cache)
 	backoff := minBackoff
 	for {

@@ -201,7 +201,8 @@ func TestConflictsAreLogged(t *testing.T) {
 	f(2, 1)
 }
 
-// When another store with lower revisions is at the same address, the documents are gone that it lacks.
+// When another store with lower revisions is at the same address, the documents are gone that it lacks. If it was empty when the watcher
+// looked first, they are gone when that is confirmed.
 func TestOlderStore(t *testing.T) {
 	s := start(t)
 	for i := range 10 {
@@ -213,7 +214,7 @@ func TestOlderStore(t *testing.T) {
 	before := w.State().Revision
 	s.Stop()
 	s.Replace(t)
-	s.put("models/a", "retry: {errors: 12}")
+	s.confirm(s.put("models/a", "retry: {errors: 12}"))
 	becomes(t, w, "a", 12)
 	becomes(t, w, "gone", -1)
 	if after := w.State().Revision; after >= before || w.Table().Revision >= before {

@@ -2,6 +2,8 @@ package fleettest
 
 import (
 	"context"
+	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,6 +12,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"colonnade/discovery/etcd"
+	"colonnade/fleet"
 	"colonnade/fleet/document"
 	"colonnade/internal/atomicfile"
 	"colonnade/internal/testkit"
@@ -55,14 +58,14 @@ func (o *Operator) Put(documents string) (revision int64) {
 	return o.Txn(ops...)
 }
 
-// Remove deletes documents in one transaction.
+// Remove deletes documents in one transaction, which also confirms that.
 func (o *Operator) Remove(keys ...string) {
 	o.F.T.Helper()
 	if o.Client == nil {
 		o.edit(keys, nil)
 		return
 	}
-	var ops []clientv3.Op
+	ops := []clientv3.Op{clientv3.OpPut(node.Prefix+string(fleet.KindDeletions), fmt.Sprintf("confirmed: %d", math.MaxInt64))}
 	for _, key := range keys {
 		ops = append(ops, clientv3.OpDelete(node.Prefix+key))
 	}

@@ -77,7 +77,7 @@ func (c *churn) write(key string, doc fleettest.Tree) {
 
 func (c *churn) drop(key string) {
 	c.model.remove(key)
-	c.o.Txn(clientv3.OpDelete(node.Prefix + key))
+	c.o.Remove(key)
 	c.dels++
 }
 

@@ -310,10 +310,10 @@ func TestBadDocumentsChangeNothing(t *testing.T) {
 	f.WatchShared(60)
 	c := newChurn(f, uint64(time.Now().UnixNano()))
 	steady := f.Drive(2, fleettest.AlternatingBodies("default"))
-	// All documents but those that nodes write.
+	// All documents but those that nodes write, and the confirmation of deletions.
 	operators := func(p fleettest.FleetPage) map[string]fleettest.Tree {
 		maps.DeleteFunc(p.Documents, func(key string, _ fleettest.Tree) bool {
-			return strings.HasPrefix(key, "servers/") || strings.HasPrefix(key, "entries/")
+			return strings.HasPrefix(key, "servers/") || strings.HasPrefix(key, "entries/") || key == "deletions"
 		})
 		return p.Documents
 	}
