@@ -37,6 +37,7 @@ type Conn struct {
 
 	cancelled atomic.Bool
 	unread    unread
+	poller    poller
 }
 
 // New returns a Conn over tcp, or over secure, whose TCP connection is tcp; secure is nil without TLS.
@@ -50,6 +51,9 @@ func New(tcp *net.TCPConn, secure *TLSConn) (*Conn, error) {
 		c.Conn = secure
 	}
 	c.unread.receive = c.unread.from
+	if secure == nil {
+		announceRest(tcp)
+	}
 	return c, nil
 }
 
@@ -78,12 +82,13 @@ func (c *Conn) Read(p []byte) (int, error) {
 		c.ReadAhead = c.ReadAhead[n:]
 		return n, nil
 	}
-	deadline := c.Deadline
-	if c.IdleTimeout > 0 {
-		if d := time.Now().Add(c.IdleTimeout); deadline.IsZero() || d.Before(deadline) {
-			deadline = d
-		}
+	if c.poller.active {
+		return c.poller.receive(p)
 	}
+	if c.poller.failure != nil {
+		return 0, c.poller.failure
+	}
+	deadline := c.readLimit(time.Now())
 	for {
 		wake := c.nextTick()
 		woken := !wake.IsZero() && (deadline.IsZero() || wake.Before(deadline))

@@ -14,14 +14,16 @@ import (
 )
 
 // body reads the body of a response piece by piece as it arrives, without copying. It returns io.EOF only at the end of a complete
-// body.
+// body. After netconn.ErrWouldBlock it goes on where it was.
 type body struct {
-	br      *bufio.Reader
-	framing framing
-	left    int64 // bytes left of the chunk, or of the body
-	held    int   // bytes of br that hold the last piece
-	chunks  int   // number of chunks begun
-	done    bool
+	br       *bufio.Reader
+	framing  framing
+	left     int64 // bytes left of the chunk, or of the body
+	held     int   // bytes of br that hold the last piece
+	begun    bool  // a chunk has begun whose end was not read
+	last     bool  // the last chunk has begun
+	trailers int   // lines of the trailer
+	done     bool
 }
 
 type framing uint8
@@ -80,24 +82,32 @@ func (b *body) next() ([]byte, error) {
 
 // beginChunk reads the size line of the next chunk, and after the last chunk the trailer.
 func (b *body) beginChunk() error {
-	if b.chunks > 0 {
+	if b.begun {
 		if line, err := b.line(); err != nil || len(line) != 0 {
 			return b.malformed("chunk does not end in CRLF", err)
 		}
+		b.begun = false
 	}
-	b.chunks++
+	if b.last {
+		return b.endChunks()
+	}
 	line, err := b.line()
 	if err != nil {
 		return b.malformed("chunk size", err)
 	}
-	size, err := parseChunkSize(line)
-	if err != nil {
+	if b.left, err = parseChunkSize(line); err != nil {
 		return err
 	}
-	if b.left = size; size > 0 {
-		return nil
+	b.begun, b.last = b.left > 0, b.left == 0
+	if b.last {
+		return b.endChunks()
 	}
-	for range maxInterim * 8 { // trailer lines are dropped
+	return nil
+}
+
+// endChunks reads the trailer, whose lines are dropped.
+func (b *body) endChunks() error {
+	for ; b.trailers < maxInterim*8; b.trailers++ {
 		line, err := b.line()
 		if err != nil {
 			return b.malformed("trailer", err)
@@ -113,16 +123,23 @@ func (b *body) beginChunk() error {
 	return fmt.Errorf("%w: endless trailer", errMalformed)
 }
 
-// line reads a line, and returns it without its CRLF.
+// line reads a line, and returns it without its CRLF. With an error, it has read nothing.
 func (b *body) line() ([]byte, error) {
-	line, err := b.br.ReadSlice('\n')
-	if err != nil {
-		return nil, unexpected(err)
+	for searched := 0; ; {
+		arrived, _ := b.br.Peek(b.br.Buffered())
+		if i := bytes.IndexByte(arrived[searched:], '\n'); i >= 0 {
+			line := arrived[:searched+i]
+			_, _ = b.br.Discard(len(line) + 1)
+			if before, ok := bytes.CutSuffix(line, []byte("\r")); ok {
+				return before, nil
+			}
+			return nil, fmt.Errorf("%w: line without CR", errMalformed)
+		}
+		searched = len(arrived)
+		if _, err := b.br.Peek(searched + 1); err != nil {
+			return nil, unexpected(err)
+		}
 	}
-	if len(line) < 2 || line[len(line)-2] != '\r' {
-		return nil, fmt.Errorf("%w: line without CR", errMalformed)
-	}
-	return line[:len(line)-2], nil
 }
 
 func (b *body) malformed(what string, err error) error {

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"colonnade/forwarding/netconn"
 )
 
 func readBody(h head, r io.Reader) (string, error) {
@@ -19,16 +21,30 @@ func readBody(h head, r io.Reader) (string, error) {
 	for {
 		piece, err := b.next()
 		out.Write(piece)
-		if err != nil {
+		if err != nil && !errors.Is(err, netconn.ErrWouldBlock) {
 			return out.String(), err
 		}
 	}
 }
 
+// hesitantReader returns ErrWouldBlock before each byte.
+type hesitantReader struct {
+	io.Reader
+	ready bool
+}
+
+func (r *hesitantReader) Read(p []byte) (int, error) {
+	if r.ready = !r.ready; r.ready {
+		return 0, netconn.ErrWouldBlock
+	}
+	return r.Reader.Read(p[:1])
+}
+
 func TestBodyEnds(t *testing.T) {
 	f := func(h head, raw, want string, wantErr error) {
 		t.Helper()
-		for name, r := range map[string]io.Reader{"at once": strings.NewReader(raw), "byte by byte": iotest.OneByteReader(strings.NewReader(raw))} {
+		for name, r := range map[string]io.Reader{"at once": strings.NewReader(raw), "byte by byte": iotest.OneByteReader(strings.NewReader(raw)),
+			"with waits": &hesitantReader{Reader: strings.NewReader(raw)}} {
 			got, err := readBody(h, r)
 			if got != want || !errors.Is(err, wantErr) {
 				t.Errorf("%s %q = %q, %v; want %q, %v", name, raw, got, err, want, wantErr)

@@ -46,6 +46,7 @@ type Response struct {
 	stream   *openai.Stream       // nil unless the response is an event stream
 	usage    *openai.UsageScanner // scans a JSON body that is too long to be held
 	held     []byte               // returned by Next before the rest of the body
+	pulled   pulled               // returned by pull before it reads on
 	whole    bool                 // held is the whole body
 	unsent   bool                 // nothing of the request was sent
 	upgraded bool                 // the connection is a WebSocket now

@@ -1,0 +1,131 @@
+package netconn
+
+import (
+	"errors"
+	"io"
+	"os"
+	"syscall"
+	"time"
+)
+
+// ErrWouldBlock is returned by [Conn.Read] within [Conn.Poll] when nothing has arrived.
+var ErrWouldBlock = errors.New("nothing to read has arrived")
+
+// recheck bounds how long Poll relies on the kernel's word that nothing is left to read.
+const recheck = time.Second
+
+// poller is the state of [Conn.Poll].
+type poller struct {
+	step    func() bool
+	ready   func(fd uintptr) bool // method value of Conn.pollReady
+	fd      int
+	active  bool      // the goroutine is in step
+	heard   time.Time // when bytes came last
+	patient bool      // the read deadline is that of the exchange; otherwise it comes after recheck at most
+	drained bool      // nothing is left in the socket
+	ended   bool      // step has returned false
+	failure error     // of Poll, for the next Read
+	oob     [oobSize]byte
+}
+
+// Poll calls step whenever there may be something to read, until step returns false. Within step, Read does not wait: it returns
+// ErrWouldBlock, and step is to return true then. Poll saves what Read pays for each piece on a busy connection: a second read that
+// finds nothing, before it waits, and a new deadline. step must neither close the connection nor start another Poll.
+//
+// IdleTimeout, Deadline and Cancel end Poll; the next Read returns the error. Over TLS, on a Conn of Wrap, and with a Tick, Poll returns at once.
+func (c *Conn) Poll(step func() bool) {
+	if c.tls == nil && c.raw != nil && c.Tick == nil {
+		c.poller.failure = c.poll(step)
+	}
+}
+
+func (c *Conn) poll(step func() bool) error {
+	p := &c.poller
+	if p.ready == nil {
+		p.ready = c.pollReady
+	}
+	p.step, p.heard, p.patient, p.ended = step, time.Now(), false, false
+	defer func() { p.step, p.active = nil, false }() // after a panic, too
+	for {
+		if err := c.setPollDeadline(); err != nil {
+			return err
+		}
+		err := c.raw.Read(p.ready)
+		switch {
+		case p.ended:
+			return nil
+		case c.cancelled.Load():
+			return ErrCancelled
+		case !errors.Is(err, os.ErrDeadlineExceeded) || p.patient && !time.Now().Before(c.readLimit(p.heard)):
+			return err
+		}
+		p.patient = true // what follows is a read, so nothing is missed
+	}
+}
+
+// pollReady is called by the runtime when bytes may have arrived. It returns whether to stop waiting.
+func (c *Conn) pollReady(fd uintptr) bool {
+	p := &c.poller
+	p.fd, p.drained, p.active = int(fd), false, true
+	heard := p.heard
+	more := p.step()
+	p.active = false
+	if !more {
+		p.ended = true
+		return true
+	}
+	if p.patient && p.heard != heard {
+		p.patient = false
+		return c.setPollDeadline() != nil
+	}
+	return false
+}
+
+// receive reads what has arrived.
+func (p *poller) receive(buf []byte) (int, error) {
+	if p.drained {
+		return 0, ErrWouldBlock
+	}
+	for {
+		n, left, err := receive(p.fd, buf, p.oob[:])
+		switch {
+		case errors.Is(err, syscall.EINTR):
+			continue
+		case errors.Is(err, syscall.EAGAIN):
+			return 0, ErrWouldBlock
+		case err != nil:
+			return 0, os.NewSyscallError("read", err)
+		case n == 0:
+			return 0, io.EOF
+		}
+		p.drained, p.heard = left == 0, time.Now()
+		return n, nil
+	}
+}
+
+// setPollDeadline sets the deadline of the next wait. A patient wait ends at the limit of the exchange. Another one ends after recheck,
+// and a read follows: the kernel does not say that a reset came together with the last bytes.
+func (c *Conn) setPollDeadline() error {
+	limit := c.readLimit(c.poller.heard)
+	if by := time.Now().Add(recheck); !c.poller.patient && (limit.IsZero() || by.Before(limit)) {
+		limit = by
+	}
+	if err := c.SetReadDeadline(limit); err != nil {
+		return err
+	}
+	if c.cancelled.Load() { // after the deadline was moved: see Cancel
+		return ErrCancelled
+	}
+	return nil
+}
+
+// readLimit returns when a read fails that has waited since a time; zero means never.
+func (c *Conn) readLimit(since time.Time) time.Time {
+	if c.IdleTimeout <= 0 {
+		return c.Deadline
+	}
+	if idle := since.Add(c.IdleTimeout); c.Deadline.IsZero() || idle.Before(c.Deadline) {
+		return idle
+	}
+	return c.Deadline
+}

@@ -1,0 +1,18 @@
+//go:build !linux || portable
+
+package netconn
+
+import (
+	"net"
+	"syscall"
+)
+
+const oobSize = 0
+
+func announceRest(*net.TCPConn) {}
+
+// receive reads from a socket, which does not block, and returns that it is not known how many bytes are left.
+func receive(fd int, buf, _ []byte) (n, left int, err error) {
+	n, err = syscall.Read(fd, buf)
+	return n, -1, err
+}
