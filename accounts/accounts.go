@@ -27,6 +27,8 @@ const maxKey = 256
 type Caller struct {
 	Account *fleet.Account // never nil; shared with the table
 	KeyID   string         // empty: the account Open, in an open fleet
+	// KeyLimits are the limits of the key itself, beside those of the account; nil = none. They are shared with the table.
+	KeyLimits *fleet.RateLimits
 }
 
 // Identify finds the caller by its API key, which is what follows "Bearer " (see [Bearer]); empty if none was sent. The
@@ -55,7 +57,11 @@ func identify(t *fleet.Table, key string, now time.Time) (Caller, error) {
 	if found.ExpiredAt(now) {
 		return Caller{}, ErrExpiredKey
 	}
-	return Caller{Account: t.AccountOrDefault(found.Account), KeyID: found.ID}, nil
+	caller := Caller{Account: t.AccountOrDefault(found.Account), KeyID: found.ID}
+	if found.Limits.Bounds() {
+		caller.KeyLimits = &found.Limits
+	}
+	return caller, nil
 }
 
 // MayUse reports whether the caller may use a model, by the model's own name.

@@ -54,6 +54,7 @@ type call struct {
 	refusedByEntry    bool                    // no colo was asked, since the request is part of a flood
 	attempts          *attempts
 	table             *fleet.Table // the newest that the attempts go by
+	limits            *callLimits  // nil = nothing bounds the caller's requests or tokens
 
 	// Of all attempts so far.
 	path           []string      // servers tried

@@ -26,6 +26,7 @@ import (
 	"colonnade/forwarding/server"
 	"colonnade/forwarding/transport"
 	"colonnade/openai"
+	"colonnade/ratelimit/shared"
 	"colonnade/reasons"
 	"colonnade/routing"
 )
@@ -57,6 +58,9 @@ type Config struct {
 	// MarkDead says that the servers with these keys, whose leases have expired, do not live any more; nil = that is not looked for.
 	MarkDead func(keys ...string)
 
+	// Limiter enforces limits of requests, tokens and cost; nil = one of the entry's own, which keeps nothing.
+	Limiter *shared.Limiter
+
 	Liveness liveness.Timings // after which a server is silent; zero = liveness.DefaultTimings
 }
 
@@ -68,6 +72,8 @@ type Entry struct {
 	budget    *hop.RetryBudget
 	observed  *observations
 	floods    *floodGuard
+	limiter   *shared.Limiter
+	outputs   *outputEstimates
 	ranking   ranking
 	planner   *routing.Planner
 	plans     sync.Pool // of *[]routing.Stop, for plans that are made
@@ -91,8 +97,15 @@ func New(c Config) (*Entry, error) {
 	if err != nil {
 		return nil, err
 	}
+	if c.Limiter == nil {
+		if c.Limiter, err = shared.New(shared.Config{Nodes: func() int { return 1 }, Logger: c.Logger}); err != nil {
+			return nil, err
+		}
+	}
 	e := &Entry{
 		config:    c,
+		limiter:   c.Limiter,
+		outputs:   newOutputEstimates(),
 		transport: transport.New(c.Logger),
 		budget:    hop.NewRetryBudget(),
 		plans:     sync.Pool{New: func() any { return new([]routing.Stop) }},
@@ -129,6 +142,7 @@ func (e *Entry) Run(ctx context.Context) error {
 	var watching sync.WaitGroup
 	watching.Go(func() { e.sender.Watcher.Run(ctx) })
 	watching.Go(func() { e.runPings(ctx) })
+	watching.Go(func() { e.limiter.Run(ctx) })
 	defer watching.Wait()
 	return e.transport.Run(ctx)
 }

@@ -45,6 +45,7 @@ func (c *call) log(e *analytics.Event) {
 		return
 	}
 	c.endLogged = true
+	c.settleLimits(e.Outcome)
 	e.RequestTime = analytics.Milliseconds(time.Since(c.arrived))
 	e.QueuingTime = analytics.Milliseconds(c.waited)
 	c.entry.config.Log.Append(e)
@@ -107,6 +108,7 @@ func (c *call) logWhole(answer *transport.Response) {
 	e := c.event(analytics.PhaseEnd)
 	body, _ := answer.Body()
 	e.Outcome, e.Status, e.BytesOut = analytics.OutcomeCompleted, answer.Status(), int64(len(body))
+	c.noteUsage(answer)
 	e.TimeToFirstToken = analytics.Milliseconds(c.firstByte.Sub(c.arrived))
 	c.log(e)
 }
@@ -115,6 +117,7 @@ func (c *call) logWhole(answer *transport.Response) {
 func (c *call) logStream(answer *transport.Response, end relay.Outcome) {
 	e := c.event(analytics.PhaseEnd)
 	e.Outcome, e.Reason, e.Partial = analytics.Outcome(end.Kind), end.Reason, end.Kind != relay.OutcomeCompleted
+	c.noteUsage(answer)
 	if stream := answer.Stream(); stream != nil && end.Kind == relay.OutcomeEngineError {
 		outcomeOfError(e, stream.LastError())
 	}

@@ -35,6 +35,9 @@ func (c *call) forward(to attempt) (*peer.Answer, error) {
 			End:       c.deadline,
 		},
 	}
+	if c.limits != nil {
+		r.TakeUsage, r.StripUsage = true, c.body.Stream && !c.body.IncludeUsage
+	}
 	if c.queueEvents != nil {
 		c.queueEvents.ResetProgress()
 		r.Progress, r.Tick = c.queueEvents.ReportProgress, c.queueEvents.Tick
@@ -50,6 +53,7 @@ func (c *call) carry(to attempt, r *peer.Request) (*peer.Answer, error) {
 	if do := c.entry.local(to.server()); do != nil {
 		return do(c.Context, r)
 	}
+	r.Token.KeepUsage = r.StripUsage
 	return c.entry.sender.Send(c.Context, peerOf(to.server()), r, c.attempts.mayLose(to, c.entry.budget.Remaining()))
 }
 
@@ -177,6 +181,7 @@ func (c *call) headers() { c.eachHeader(c.rc.Response.Header.Set) }
 func (c *call) eachHeader(set func(name, value string)) {
 	set(hop.HeaderRequestID, c.id)
 	set(hop.HeaderAttempts, strconv.Itoa(c.engineAttempts))
+	c.limits.eachHeader(set)
 	if c.colo != "" {
 		set(hop.HeaderColo, c.colo)
 	}

@@ -38,6 +38,7 @@ func (c *call) beginQueueEvents() {
 		},
 	}
 	c.rc.Response.Header.Set(hop.HeaderRequestID, c.id) // the other headers are not known yet
+	c.limits.eachHeader(c.rc.Response.Header.Set)
 	relay.WriteQueueEvents(c.rc, c.queueEvents)
 }
 

@@ -68,6 +68,7 @@ func (c *call) upgrade(answer *peer.Answer) {
 		ended := session.OnClose
 		session.OnClose = func(end realtime.SessionOutcome) {
 			ended(end)
+			c.noteSessionUsage(&end)
 			c.logUpgraded(relay.Outcome{Kind: end.Kind, Reason: end.Reason}, end.BytesIn, end.BytesOut)
 		}
 		c.rc.HijackSetNoResponse(true) // the session answers

@@ -200,6 +200,9 @@ func (c *call) plan(t *fleet.Table) *openai.Error {
 	if err != nil {
 		return err
 	}
+	if err := c.takeLimits(t); err != nil {
+		return err
+	}
 	if err := c.startAttempts(t, forced, queueMode, rand.Uint64()); err != nil {
 		return err
 	}

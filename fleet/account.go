@@ -23,12 +23,22 @@ type Account struct {
 	Admin bool `json:"admin,omitempty"`
 }
 
-// Limits of an account; 0 means that nothing is allowed.
+// Limits of an account.
 type Limits struct {
 	// Requests that run at once in one pool of one colo. Further ones wait, or are refused with the reason account_limit. 0
 	// means none. The default is meant for a few engines: raise it where one account may use more slots of a pool.
 	Concurrent int `json:"concurrent" range:"0,1000000"`
+	// Requests a minute in the whole fleet. Further ones are refused with the reason request_limit. An account that was idle may send
+	// those of one minute at once. Default: any number.
+	RequestsPerMinute int `json:"requests_per_minute,omitempty" range:"1,1000000000"`
+	// Tokens a minute in the whole fleet, of prompts and answers together. Further requests are refused with the reason token_limit.
+	// Default: any number.
+	TokensPerMinute int `json:"tokens_per_minute,omitempty" range:"1,1000000000000"`
+	// Most that the requests of a day or a month may cost.
+	Budget Budget `json:"budget,omitzero"`
+}
 
-	_ struct{} `unsupported:"requests_per_minute" instead:"bound the account by limits.concurrent"`
-	_ struct{} `unsupported:"tokens_per_minute" instead:"bound the account by limits.concurrent"`
+// Rates returns the limits that hold for the account in the whole fleet.
+func (l *Limits) Rates() RateLimits {
+	return RateLimits{RequestsPerMinute: l.RequestsPerMinute, TokensPerMinute: l.TokensPerMinute, Budget: l.Budget}
 }

@@ -19,6 +19,8 @@ type APIKey struct {
 	Created time.Time `json:"created,omitzero" secret:"yes"`
 	// Time from which the key is refused. Default: never.
 	Expires time.Time `json:"expires,omitzero" secret:"yes"`
+	// Limits of the requests with this key, beside those of its account.
+	Limits RateLimits `json:"limits,omitzero" secret:"yes"`
 }
 
 // ExpiredAt reports whether k is not valid any more at that time.
@@ -26,12 +28,13 @@ func (k *APIKey) ExpiredAt(now time.Time) bool { return !k.Expires.IsZero() && !
 
 // shownAPIKey is what debug pages show of an API key: everything but the hash.
 type shownAPIKey struct {
-	Account string    `json:"account"`
-	Created time.Time `json:"created,omitzero"`
-	Expires time.Time `json:"expires,omitzero"`
+	Account string     `json:"account"`
+	Created time.Time  `json:"created,omitzero"`
+	Expires time.Time  `json:"expires,omitzero"`
+	Limits  RateLimits `json:"limits,omitzero"`
 }
 
-func (k *APIKey) shown() shownAPIKey { return shownAPIKey{k.Account, k.Created, k.Expires} }
+func (k *APIKey) shown() shownAPIKey { return shownAPIKey{k.Account, k.Created, k.Expires, k.Limits} }
 
 // KeyHash is the SHA-256 of a whole API key, in hex in documents.
 type KeyHash [32]byte

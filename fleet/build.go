@@ -25,6 +25,7 @@ type Contents struct {
 	APIKeys         APIKeyIndex
 	Origins         []string
 	Deletions       *Deletions // nil = no document
+	Limits          FleetLimits
 
 	// UnusedSteps are the names of models whose documents have steps, and an algorithm that has no use for them.
 	UnusedSteps []string
@@ -42,7 +43,7 @@ func NewTable(c Contents) *Table {
 		endpoints: map[string]coloEndpoints{}, accounts: make(map[string]*Account, len(c.Accounts)),
 		flows:       make(map[string]*Flow, len(c.Flows)),
 		unusedSteps: c.UnusedSteps, modelList: c.Models, coloList: c.Colos, entries: c.Entries,
-		accountList: c.Accounts, apiKeys: c.APIKeys, origins: c.Origins, deletions: c.Deletions,
+		accountList: c.Accounts, apiKeys: c.APIKeys, origins: c.Origins, deletions: c.Deletions, limits: RateLimits(c.Limits),
 		defaultPool: c.DefaultPool, defaultAccount: c.DefaultAccount,
 	}
 	for _, m := range c.Models {

@@ -35,6 +35,9 @@ func (t *Table) nouns() map[string]any {
 	if t.deletions != nil {
 		out[string(KindDeletions)] = t.deletions
 	}
+	if t.limits.Bounds() {
+		out[string(KindLimits)] = t.limits
+	}
 	for _, m := range t.modelList {
 		out[KindModel.Key(m.Name)] = m
 	}

@@ -5,7 +5,7 @@ import "strings"
 // Kind is the first part of a document's key.
 type Kind string
 
-// The kinds of documents. KindDefaults and KindDeletions are whole keys. The keys of all others go on with a name, those of
+// The kinds of documents. KindDefaults, KindDeletions and KindLimits are whole keys. The keys of all others go on with a name, those of
 // endpoints and servers with the name of a colo and a name.
 const (
 	KindDefaults  Kind = "defaults"
@@ -19,6 +19,7 @@ const (
 	KindServer    Kind = "servers"
 	KindEntry     Kind = "entries"
 	KindFlow      Kind = "flows"
+	KindLimits    Kind = "limits"
 )
 
 // KindRecord begins the keys of the records of colo servers' processes. These are no documents; see package homes.

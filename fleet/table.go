@@ -34,6 +34,7 @@ type Table struct {
 	origins        []string
 	maxBody        Bytes // the largest of any model
 	deletions      *Deletions
+	limits         RateLimits
 }
 
 // StoreState is what a table knows of the store beside its documents.
@@ -154,6 +155,12 @@ func (t *Table) AccountOrDefault(name string) *Account {
 	a.Name = name
 	return &a
 }
+
+// Limits returns the limits of all clients together.
+func (t *Table) Limits() *RateLimits { return &t.limits }
+
+// Entries returns the registered entries.
+func (t *Table) Entries() []*EntryNode { return t.entries }
 
 // APIKeyByHash returns the API key with this SHA-256, also if it has expired. How long that takes depends neither on the
 // number of API keys nor on how much of a hash is right beyond its first eight bytes.

@@ -15,6 +15,7 @@ import (
 	"colonnade/forwarding/peertls"
 	"colonnade/forwarding/server"
 	"colonnade/internal/ctxtime"
+	"colonnade/ratelimit/shared"
 )
 
 // EntryConfig is what an entry needs.
@@ -23,6 +24,7 @@ type EntryConfig struct {
 	Region   string
 	Position *fleet.Position          // nil = not known
 	Open     bool                     // serve requests without a valid key
+	Redis    string                   // URL, by which the entries of a fleet share limits; empty = each enforces its share
 	TLS      peertls.CertificateFiles // for clients; empty = plain HTTP
 
 	// Local returns the way to a colo server of this process, or nil for any other; nil = all colo servers run elsewhere.
@@ -45,7 +47,7 @@ func RunEntry(ctx context.Context, c EntryConfig, serving func(Running)) error {
 	if err := c.checkSettings(); err != nil {
 		return err
 	}
-	r, err := openRuntime(c.Config, []string{"defaults", "models/", "flows/", "colos/", "accounts/", "keys/", "servers/"})
+	r, err := openRuntime(c.Config, []string{"defaults", "models/", "flows/", "colos/", "accounts/", "keys/", "servers/", "limits", "entries/"})
 	defer r.close()
 	if err != nil {
 		return err
@@ -103,12 +105,35 @@ func (r *runtime) entrySettings(c *EntryConfig) (entry.Config, error) {
 	if err != nil {
 		return entry.Config{}, err
 	}
+	limiter, err := r.newLimiter(c)
+	if err != nil {
+		return entry.Config{}, err
+	}
 	maxConns := c.maxConns()
 	return entry.Config{
 		Node: c.Node, Region: c.Region, Position: c.Position, Open: c.Open, Keys: c.Keys, Table: r.watcher.Table, Starting: r.starting, Log: r.log,
 		Logger: c.Logger, WriteStall: c.WriteStall, TLS: public, MaxConnsPerIP: c.connsPerIP(maxConns), MaxConns: maxConns, BodyMemory: c.BodyMemory, MaxAccounts: c.MetricsAccounts,
-		Local: c.Local, MarkDead: r.watcher.MarkDead,
+		Limiter: limiter, Local: c.Local, MarkDead: r.watcher.MarkDead,
 	}, nil
+}
+
+// newLimiter returns what enforces limits of requests, tokens and cost.
+func (r *runtime) newLimiter(c *EntryConfig) (*shared.Limiter, error) {
+	return shared.New(shared.Config{
+		Redis: c.Redis, Timeout: shared.DefaultTimeout, Nodes: func() int { return liveEntries(r.watcher.Table(), c.Node) },
+		File: c.file("budgets"), Logger: c.Logger,
+	})
+}
+
+// liveEntries returns the number of registered entries. The entry called self lives, whether it is registered or not.
+func liveEntries(t *fleet.Table, self string) int {
+	others := 0
+	for _, e := range t.Entries() {
+		if e.Node != self {
+			others++
+		}
+	}
+	return others + 1
 }
 
 // entryDocument returns the document that the entry registers.

@@ -124,6 +124,19 @@ func RateLimited(reason string, retryAfter time.Duration) *Error {
 	return &Error{Row: row(NumberRateLimited), Message: "the limits of this account are reached, please slow down", Reason: reason, RetryAfter: retryAfter}
 }
 
+// LimitReached returns the error for a request beyond a limit of requests or tokens a minute; why names the limit.
+func LimitReached(reason, why string, retryAfter time.Duration) *Error {
+	e := RateLimited(reason, retryAfter)
+	e.Message = why
+	return e
+}
+
+// BudgetSpent returns the error for a request of which the budget is spent; why names the budget. It forbids the client's own retry, since
+// the next period begins in hours or days.
+func BudgetSpent(why string, retryAfter time.Duration) *Error {
+	return &Error{Row: row(NumberInsufficientQuota), Message: why, Reason: reasons.BudgetSpent, RetryAfter: retryAfter, NoRetry: true}
+}
+
 // NothingMayRun returns the error for a request of an account that may run no requests. It forbids the client's own retry,
 // since only a change of the account can help.
 func NothingMayRun() *Error {

@@ -16,6 +16,7 @@ const (
 	NumberHeadersTooLarge      = 43101
 	NumberRateLimited          = 42901
 	NumberOutOfCapacity        = 42902
+	NumberInsufficientQuota    = 42903
 	NumberInternal             = 50000
 	NumberEngineFailed         = 50001
 	NumberUnavailable          = 50301
@@ -28,6 +29,7 @@ const (
 	typePermission = "permission_error"
 	typeRate       = "rate_limit_error"
 	typeServer     = "server_error"
+	typeQuota      = "insufficient_quota" // OpenAI's own class for a budget that is spent
 )
 
 // Row is a row of the error table: the part that all errors of one number share.
@@ -55,8 +57,9 @@ var errorTable = []Row{
 	{NumberRequestTimeout, 408, "request_timeout", typeInvalid, "the request was not received in time"},
 	{NumberRequestTooLarge, 413, "request_too_large", typeInvalid, "the body is larger than the model's `max_body`"},
 	{NumberHeadersTooLarge, 431, "headers_too_large", typeInvalid, "the head is larger than 16 KiB or has more than 100 lines"},
-	{NumberRateLimited, 429, "rate_limit_exceeded", typeRate, "the account may have no request running, or its address has too many connections"},
+	{NumberRateLimited, 429, "rate_limit_exceeded", typeRate, "the account, the API key or the fleet has used its requests or tokens a minute, the account may have no request running, or the address has too many connections; `reason` says which"},
 	{NumberOutOfCapacity, 429, "out_of_capacity", typeRate, "no free slot, and no room or time to wait; `reason` says why"},
+	{NumberInsufficientQuota, 429, "insufficient_quota", typeQuota, "the budget of the account, the API key or the fleet is spent for this day or month"},
 	{NumberInternal, 500, "internal_error", typeServer, "a fault of Colonnade"},
 	{NumberEngineFailed, 502, "engine_error", typeServer, "the engine failed and no retry was left"},
 	{NumberUnavailable, 503, "unavailable", typeServer, "no live endpoint or server, or the node is draining"},

@@ -16,6 +16,9 @@ const (
 	Moved              = "moved"
 	Starting           = "starting"
 	RateLimited        = "rate_limited"
+	RequestLimit       = "request_limit"
+	TokenLimit         = "token_limit"
+	BudgetSpent        = "budget_spent"
 	TooManyConnections = "too_many_connections"
 	BodyMemory         = "body_memory_exhausted"
 	TableChanged       = "table_changed"
@@ -99,6 +102,12 @@ var all = []Info{
 		Meaning: "no engine that could serve the model is up, or no active colo with the model has a registered server"},
 	{Reason: RateLimited, Client: true,
 		Meaning: "the account may have no request running (`limits.concurrent: 0`); retrying does not help"},
+	{Reason: RequestLimit, Client: true,
+		Meaning: "the account, the API key, or all clients together have used their requests a minute (`requests_per_minute`); see [limits.md](limits.md)"},
+	{Reason: TokenLimit, Client: true,
+		Meaning: "the account, the API key, or all clients together have used their tokens a minute (`tokens_per_minute`); see [limits.md](limits.md)"},
+	{Reason: BudgetSpent, Client: true,
+		Meaning: "the account, the API key, or all clients together have spent their budget of the day or the month; see [limits.md](limits.md)"},
 	{Reason: Draining, Client: true,
 		Meaning: "the node is shutting down"},
 	{Reason: Moved, Client: true,

@@ -25,6 +25,8 @@ func newEntry() *cli.Command {
 			&cli.StringFlag{Name: "tls-cert", Destination: &c.TLS.Cert,
 				Usage: "PEM `FILE` with the certificate for clients and its chain; -listen then speaks HTTPS; reloaded when it changes"},
 			&cli.StringFlag{Name: "tls-key", Destination: &c.TLS.Key, Usage: "PEM `FILE` with the key of -tls-cert"},
+			&cli.StringFlag{Name: "redis", Destination: &c.Redis,
+				Usage: "`URL` of the Redis through which all entries share limits: redis://HOST:PORT, or rediss:// for TLS (default: none, each entry enforces its share)"},
 			command.MaxConnsPerIPFlag(&c.MaxConnsPerIP),
 			&cli.BoolFlag{Name: "open", Destination: &c.Open, Usage: "serve requests without a valid key, as the account open"},
 		),

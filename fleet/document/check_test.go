@@ -329,14 +329,20 @@ func TestCheckRejects(t *testing.T) {
 
 	// Fields that this version does not support.
 	const unsupported = "not supported by this version; leave the field out"
-	f("accounts/a", "limits: {requests_per_minute: 60}", "limits.requests_per_minute: 60: "+unsupported+", and bound the account by limits.concurrent")
-	f("accounts/a", `{"limits": {"concurrent": 3, "tokens_per_minute": 0}}`, "limits.tokens_per_minute: 0: "+unsupported)
-	beyondSchema("accounts/a", "version: 99\nlimits: {tokens_per_minute: {soft: 1}}", "limits.tokens_per_minute: a map: "+unsupported)
 	f("models/m", "adapter: ''", `adapter: "": `+unsupported)
 	f("pools/p", "permits: {shards: 1}", "permits.shards: 1: "+unsupported)
 	f("endpoints/ams/e", endpointHead+"adapters: [lora-1]", "adapters: a list: "+unsupported)
 	f("defaults", "model: {adapter: 1}", "model.adapter: 1: "+unsupported)
 	f("defaults", "engines: {vllm: {adapters: []}}", "engines.vllm.adapters: a list: "+unsupported)
+
+	// Limits: none is 0, which would be no limit; and a key's are never shown.
+	f("accounts/a", "limits: {requests_per_minute: 0}", "limits.requests_per_minute: 0: must be at least 1")
+	f("accounts/a", `{"limits": {"concurrent": 3, "tokens_per_minute": 0}}`, "limits.tokens_per_minute: 0: must be at least 1")
+	beyondSchema("accounts/a", "version: 99\nlimits: {tokens_per_minute: {soft: 1}}", "limits.tokens_per_minute: a map: must be a number")
+	f("accounts/a", "limits: {budget: {day: 0}}", "limits.budget.day: 0: must be at least 0.000001")
+	f("accounts/a", "limits: {budget: {week: 7}}", "limits.budget.week: unknown field; accepted here: unit, day, month")
+	f("limits", "concurrent: 3", "concurrent: unknown field; accepted here: requests_per_minute, tokens_per_minute, budget")
+	f("limits/acme", "requests_per_minute: 3", "unknown kind of document")
 
 	// The defaults document.
 	f("defaults", "models: {}", "models: unknown field; accepted here: model, pool, endpoint, engines, origins")

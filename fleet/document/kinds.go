@@ -31,6 +31,8 @@ var kinds = []kind{
 		func(id identity) any { return &fleet.Account{Name: id.Name} }},
 	{fleet.KindAPIKey, "keys/<id>", "An API key, by its hash. Written by colonnade keys; the id is the part of the key between cn_ and its last underscore.",
 		func(id identity) any { return &fleet.APIKey{ID: id.Name} }},
+	{fleet.KindLimits, "limits", "Limits of all clients together.",
+		func(identity) any { return &fleet.FleetLimits{} }},
 	{fleet.KindDeletions, "deletions", "Confirmation of deletions that nodes hold back. Written by colonnade config.",
 		func(identity) any { return &fleet.Deletions{} }},
 	{fleet.KindServer, "servers/<colo>/<node>", "A colo server. Written by the server itself, with a lease.",
@@ -82,7 +84,7 @@ func keyForms() string {
 	return strings.Join(forms, ", ")
 }
 
-// identity is a parsed key. Colo is set for endpoints and servers only; Name is empty for defaults and deletions.
+// identity is a parsed key. Colo is set for endpoints and servers only; Name is empty for documents whose kind is their whole key.
 type identity struct {
 	Kind       fleet.Kind
 	Colo, Name string

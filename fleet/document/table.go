@@ -42,6 +42,8 @@ func addTo(c *fleet.Contents, noun any) {
 		c.Origins = canonicalOrigins(v.Origins)
 	case *fleet.Deletions:
 		c.Deletions = v
+	case *fleet.FleetLimits:
+		c.Limits = *v
 	case *fleet.Model:
 		c.Models = append(c.Models, v)
 	case *fleet.Pool:

@@ -32,6 +32,13 @@ const (
 	HeaderRetryAfterMS = "retry-after-ms"
 	HeaderShouldRetry  = "x-should-retry"
 
+	HeaderLimitRequests     = "x-ratelimit-limit-requests"
+	HeaderRemainingRequests = "x-ratelimit-remaining-requests"
+	HeaderResetRequests     = "x-ratelimit-reset-requests"
+	HeaderLimitTokens       = "x-ratelimit-limit-tokens"
+	HeaderRemainingTokens   = "x-ratelimit-remaining-tokens"
+	HeaderResetTokens       = "x-ratelimit-reset-tokens"
+
 	HeaderQueue                = "x-colonnade-queue"
 	HeaderQueueEvents          = "x-colonnade-queue-events"
 	HeaderPriority             = "x-colonnade-priority"

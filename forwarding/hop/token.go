@@ -52,6 +52,9 @@ type Token struct {
 	ReturnProbability float64 `json:"chc,omitempty"`
 	// WantsProgress asks for interim responses with the [Progress] of the request while it waits.
 	WantsProgress bool `json:"ev,omitempty"`
+	// KeepUsage asks to leave the event with the usage in a stream, although the client did not ask for it: the sender reads it and takes it
+	// out.
+	KeepUsage bool `json:"use,omitempty"`
 	// FirstByte is the time until the client's own deadline for the first byte; 0 = none.
 	FirstByte Millis `json:"fb,omitempty"`
 	// Total is the time left for the whole request.

@@ -129,7 +129,9 @@ func (c *Client) send(ctx context.Context, to *Server, r *Request, sequence *hop
 	if r.Handshake != nil {
 		request.Handshake = transport.NewHandshake(r.Handshake.Protocols) // with a key of its own
 	}
-	response, err := c.Transport.Do(ctx, &request, transport.ReadOptions{API: r.Route.API, RequireFraming: true})
+	response, err := c.Transport.Do(ctx, &request, transport.ReadOptions{
+		API: r.Route.API, RequireFraming: true, TrackUsage: r.TakeUsage, StripUsage: r.StripUsage,
+	})
 	if errors.Is(err, ErrNotSigned) {
 		return nil, &transport.ExchangeError{Phase: transport.PhaseConnect, Err: err}
 	}

@@ -33,6 +33,10 @@ type Request struct {
 	// Abort, unless it is nil, ends the exchange with a server elsewhere before its first byte: see [transport.Request].
 	Abort  *transport.Abort
 	Limits Limits
+	// TakeUsage makes the usage of an answer from elsewhere known to the caller, and takes the event with it out of a stream whose client
+	// did not ask for it: see [transport.ReadOptions]. The token has KeepUsage then.
+	TakeUsage  bool
+	StripUsage bool
 }
 
 // Margin returns by how much a limit of a node is longer than that of the server it asks, which may forward the request to some stops: the

@@ -80,6 +80,9 @@ var elsewhere = map[string]string{
 	"stalled":            "forwarding/realtime/limits_test.go",
 	"silent":             "forwarding/realtime/limits_test.go",
 	"Handshake":          "forwarding/realtime/panic_test.go",
+	"request_limit":      "test/promises/refusals/rate_limits_test.go",
+	"token_limit":        "test/promises/refusals/rate_limits_test.go",
+	"budget_spent":       "test/promises/refusals/rate_limits_test.go",
 }
 
 // shown reports whether a reason, by its value or as a constant of package reasons, stands in a test that shows it.
