@@ -68,14 +68,15 @@ type Config struct {
 	Direct bool // the entry calls the colo servers as functions, without HTTP in between; not if there is a Latency
 	Serve  bool // one process is the entry and the server of the only colo, without etcd and with documents in files: see [node.RunServe]
 
-	Open       bool
-	Drain      time.Duration
-	WriteStall time.Duration             // see [node.Config]
-	BodyMemory int64                     // likewise
-	Liveness   liveness.Timings          // likewise
-	Documents  []document.Raw            // after the demo's own, which they may replace
-	Progress   func(string)              // called with each step of the start; nil = not called
-	Logger     func(string) *slog.Logger // returns a node's logger; nil = nothing is logged
+	Open            bool
+	Drain           time.Duration
+	WriteStall      time.Duration             // see [node.Config]
+	BodyMemory      int64                     // likewise
+	MetricsAccounts int                       // likewise
+	Liveness        liveness.Timings          // likewise
+	Documents       []document.Raw            // after the demo's own, which they may replace
+	Progress        func(string)              // called with each step of the start; nil = not called
+	Logger          func(string) *slog.Logger // returns a node's logger; nil = nothing is logged
 }
 
 // Fleet is a running fleet.
@@ -284,7 +285,7 @@ func (b *allInOne) lockDir() error {
 func (b *allInOne) node(name, place, listen, admin string) node.Config {
 	c := node.Config{
 		Node: name, Listen: listen, Admin: admin, Etcd: []string{b.fleet.Etcd}, Keys: b.keysOf(name), Drain: b.config.Drain,
-		DataDir: filepath.Join(b.fleet.Dir, "nodes"), WriteStall: b.config.WriteStall, BodyMemory: b.config.BodyMemory, Liveness: b.config.Liveness,
+		DataDir: filepath.Join(b.fleet.Dir, "nodes"), WriteStall: b.config.WriteStall, BodyMemory: b.config.BodyMemory, MetricsAccounts: b.config.MetricsAccounts, Liveness: b.config.Liveness,
 		FilesPerConn: filesPerConn, Logger: b.logger(name),
 	}
 	if b.config.Latency != nil {

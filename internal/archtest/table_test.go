@@ -240,6 +240,7 @@ var table = []row{
 		why: "it runs fleets of processes for end-to-end tests of faults"},
 	{path: "internal/archtest",
 		why: "it reads source"},
+	{path: "test/alerts", why: "it has only tests, and a page about them"},
 	{path: "test/promises/capacity", why: "it has only tests, and a page about them"},
 	{path: "test/promises/durability", why: "it has only tests, and a page about them"},
 	{path: "test/promises/hops", why: "it has only tests, and a page about them"},
