@@ -40,9 +40,17 @@ type Table struct {
 // StoreState is what a table knows of the store beside its documents.
 type StoreState struct {
 	PendingDeletions []string         // keys of documents that vanished from the store, and stay in force until that is confirmed; sorted
+	HeldDeletions    []HeldDeletion   // how those of PendingDeletions vanished, in the same order
 	ExpiredLeases    []string         // keys of documents whose leases expired, and that stay in force for a while; sorted
 	Listed           int64            // revision of the last list of all documents: the table lacks nothing up to there
 	ServersChanged   map[string]int64 // by colo, see [Table.ServersRevision]
+}
+
+// HeldDeletion is a deletion that is held back.
+type HeldDeletion struct {
+	Key      string `json:"key"`
+	Revision int64  `json:"revision"`     // of the store, at which it was noticed
+	By       string `json:"by,omitempty"` // author, if that is known: only changes by the command line have one
 }
 
 // Conflict is an alias, URL, colo or hash that two documents claim.

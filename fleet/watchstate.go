@@ -10,5 +10,6 @@ type WatchState struct {
 	Rejected         []Rejection
 	Conflicts        []Conflict
 	PendingDeletions []string // see [StoreState]
+	HeldDeletions    []HeldDeletion
 	ExpiredLeases    []string
 }

@@ -11,15 +11,16 @@ import (
 // ConfigState is the page /debug/config: how fresh a node's documents are, and which of them are not in force as they
 // are in etcd. Its lists are never null in JSON.
 type ConfigState struct {
-	Node             string            `json:"node"`
-	Version          string            `json:"version"`          // of the software
-	Source           string            `json:"source,omitempty"` // of the documents, such as "files at /etc/colonnade"; empty = etcd
-	Revision         int64             `json:"revision"`         // of etcd, as far as the node has followed it; of other sources, how often documents have changed
-	AgeSeconds       float64           `json:"age_seconds"`      // since the last message of etcd, or since the last look at the files
-	Rejected         []fleet.Rejection `json:"rejected"`
-	Conflicts        []fleet.Conflict  `json:"conflicts"`
-	PendingDeletions []string          `json:"pending_deletions"` // keys deleted in etcd that stay in force until the deletion is confirmed
-	ExpiredLeases    []string          `json:"expired_leases"`    // keys whose leases have expired and that stay in force for a while
+	Node             string               `json:"node"`
+	Version          string               `json:"version"`          // of the software
+	Source           string               `json:"source,omitempty"` // of the documents, such as "files at /etc/colonnade"; empty = etcd
+	Revision         int64                `json:"revision"`         // of etcd, as far as the node has followed it; of other sources, how often documents have changed
+	AgeSeconds       float64              `json:"age_seconds"`      // since the last message of etcd, or since the last look at the files
+	Rejected         []fleet.Rejection    `json:"rejected"`
+	Conflicts        []fleet.Conflict     `json:"conflicts"`
+	PendingDeletions []string             `json:"pending_deletions"`        // keys deleted in etcd that stay in force until the deletion is confirmed
+	HeldDeletions    []fleet.HeldDeletion `json:"held_deletions,omitempty"` // how those vanished, in the same order
+	ExpiredLeases    []string             `json:"expired_leases"`           // keys whose leases have expired and that stay in force for a while
 
 	FleetKeys    *FleetKeyState       `json:"fleet_keys,omitempty"` // absent: a process that has no other nodes, or a node of an older version
 	Certificates []CertificateState   `json:"certificates"`
@@ -51,7 +52,7 @@ func (r *runtime) configState() ConfigState {
 	s := r.watcher.State()
 	c := ConfigState{
 		Node: r.config.Node, Version: Version(), Source: r.source, Revision: s.Revision, AgeSeconds: s.Age.Seconds(),
-		Rejected: notNil(s.Rejected), Conflicts: notNil(s.Conflicts), PendingDeletions: notNil(s.PendingDeletions), ExpiredLeases: notNil(s.ExpiredLeases),
+		Rejected: notNil(s.Rejected), Conflicts: notNil(s.Conflicts), PendingDeletions: notNil(s.PendingDeletions), HeldDeletions: s.HeldDeletions, ExpiredLeases: notNil(s.ExpiredLeases),
 		Certificates: []CertificateState{}, Unresponsive: []entry.Unresponsive{}, UnreachedColos: []entry.ObservedColo{}, LostEvents: []string{},
 		Records: []RecordProblem{}, FleetKeys: r.keys.state(),
 	}

@@ -254,7 +254,10 @@ func inDays(d time.Duration) string {
 }
 
 // heldDeletions are the deletions that nodes hold back, in the order in which they report them.
-type heldDeletions struct{ keys, nodes []string }
+type heldDeletions struct {
+	keys, nodes []string
+	ways        deletionWays
+}
 
 func heldBy(nodes []nodeState) (h heldDeletions) {
 	for _, n := range nodes {
@@ -262,6 +265,7 @@ func heldBy(nodes []nodeState) (h heldDeletions) {
 			continue
 		}
 		h.nodes = append(h.nodes, n.Node)
+		h.ways.add(n.Config.HeldDeletions)
 		for _, key := range n.Config.PendingDeletions {
 			if !slices.Contains(h.keys, key) {
 				h.keys = append(h.keys, key)
@@ -272,5 +276,5 @@ func heldBy(nodes []nodeState) (h heldDeletions) {
 }
 
 func (h heldDeletions) String() string {
-	return fmt.Sprintf("%s held back by %s: %s", count(len(h.keys), "deletion"), firstOf(h.nodes), firstOf(h.keys))
+	return fmt.Sprintf("%s held back by %s: %s%s", count(len(h.keys), "deletion"), firstOf(h.nodes), firstOf(h.keys), h.ways)
 }

@@ -172,6 +172,16 @@ func (s *documentState) dropReplaced(t *fleet.Table, now time.Time) bool {
 	return some
 }
 
+// heldDeletions says how documents vanished whose deletion is held back.
+func (s *documentState) heldDeletions(keys []string) []fleet.HeldDeletion {
+	var held []fleet.HeldDeletion
+	for _, key := range keys {
+		k := s.known[key]
+		held = append(held, fleet.HeldDeletion{Key: key, Revision: k.goneAt, By: k.goneBy})
+	}
+	return held
+}
+
 // recentlyHeld returns how many deletions of a group were held back within holdWindow, and are not confirmed.
 func (s *documentState) recentlyHeld(group string, confirmed int64, now time.Time) (pending int) {
 	for key, why := range s.absent {

@@ -235,8 +235,9 @@ func (s *documentState) table(now time.Time) *fleet.Table {
 		t = s.docs.Table()
 	}
 	s.changed, s.published = false, true
+	pending := s.absentKeys(deletionPending)
 	return t.WithStoreState(fleet.StoreState{
-		PendingDeletions: s.absentKeys(deletionPending), ExpiredLeases: s.absentKeys(leaseExpired),
+		PendingDeletions: pending, HeldDeletions: s.heldDeletions(pending), ExpiredLeases: s.absentKeys(leaseExpired),
 		Listed: s.listed, ServersChanged: maps.Clone(s.serversChanged),
 	})
 }

@@ -97,7 +97,7 @@ func (w *Watcher) State() fleet.WatchState {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return fleet.WatchState{Revision: w.revision, Age: max(0, time.Since(w.lastContact)), Tables: w.tables, Rejected: t.Rejected, Conflicts: t.Conflicts,
-		PendingDeletions: t.PendingDeletions, ExpiredLeases: t.ExpiredLeases}
+		PendingDeletions: t.PendingDeletions, HeldDeletions: t.HeldDeletions, ExpiredLeases: t.ExpiredLeases}
 }
 
 // Run loads and watches until ctx ends; then it returns nil. It must be called once.
