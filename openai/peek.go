@@ -1,5 +1,7 @@
 package openai
 
+import "bytes"
+
 // maxModel bounds a model's name in a body, in bytes. Names in the fleet are at most half as long, so a longer one
 // names no model.
 const maxModel = 256
@@ -136,6 +138,12 @@ func (p *peeker) refuse(e *Error) bool {
 
 func (p *peeker) problem() *Error {
 	switch {
+	case p.isCut():
+		param := ""
+		if p.err != nil {
+			param = p.err.Param
+		}
+		return InvalidRequest(param, "the body is not valid JSON: it ends early, at byte %d", len(p.b))
 	case p.err != nil:
 		return p.err
 	case p.fault == faultDepth:
@@ -145,6 +153,21 @@ func (p *peeker) problem() *Error {
 	}
 	return InvalidRequest("", "the body is not valid JSON: see byte %d", p.i)
 }
+
+// isCut reports whether the body is malformed and ends before its brackets and quotes are closed. Then what looks like a value of a
+// wrong type may be the rest of what was cut.
+func (p *peeker) isCut() bool {
+	malformed := p.fault == faultSyntax || p.err != nil && p.err.Number == NumberInvalidRequest
+	if !malformed || isBlank(p.b) {
+		return false
+	}
+	var end jsonEnd
+	end.write(p.b)
+	return end.end() == JSONOpen
+}
+
+// isBlank reports whether a body has nothing but white space.
+func isBlank(body []byte) bool { return len(bytes.Trim(body, " \t\r\n")) == 0 }
 
 func (p *peeker) object() bool {
 	if p.space() != '{' {

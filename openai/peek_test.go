@@ -85,7 +85,10 @@ func TestPeekRefuses(t *testing.T) {
 	for body, want := range map[string]string{
 		"": "the body is empty: send a JSON object", " \n": "the body is empty: send a JSON object",
 		"[]": "the body must be a JSON object", " null ": "the body must be a JSON object", `"a"`: "the body must be a JSON object",
-		"nul": "the body is not valid JSON: see byte 0", "[] x": "the body is not valid JSON: see byte 3", "{": "the body is not valid JSON: see byte 1",
+		"nul": "the body is not valid JSON: see byte 0", "[] x": "the body is not valid JSON: see byte 3", "{": "the body is not valid JSON: it ends early, at byte 1",
+		`{"model":`: "the body is not valid JSON: it ends early, at byte 9", `{"model":"gp`: "the body is not valid JSON: it ends early, at byte 12",
+		`{"model":"m","stream":tr`: "the body is not valid JSON: it ends early, at byte 24", `{"model":"m","messages":[{"role":"us`: "the body is not valid JSON: it ends early, at byte 36",
+		`{"model":"m"`: "the body is not valid JSON: it ends early, at byte 12", `{"model":5}`: "\"model\" must be a string", `{"model":x`: "the body is not valid JSON: it ends early, at byte 10",
 	} {
 		if _, err := openai.Peek(openai.Chat, jsonType, []byte(body)); err == nil || err.Message != want {
 			t.Errorf("%q: %v, want %q", body, err, want)
