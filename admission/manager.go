@@ -28,12 +28,13 @@ type Manager struct {
 
 	mu               sync.Mutex // guards the fields below, and the health of every endpoint
 	pools            map[string]*Pool
-	engines          map[string]*engine // by URL
-	grants           *homes.Grants      // nil: all
-	suspects         []string           // keys of endpoints whose lease has expired
-	reconcilePending bool               // an endpoint waits for slots that another pool holds
-	closed           bool               // no request may wait any more
-	draining         bool               // no permit is granted any more
+	engines          map[string]*engine        // by URL
+	models           map[string][]*fleet.Model // by pool
+	grants           *homes.Grants             // nil: all
+	suspects         []string                  // keys of endpoints whose lease has expired
+	reconcilePending bool                      // an endpoint waits for slots that another pool holds
+	closed           bool                      // no request may wait any more
+	draining         bool                      // no permit is granted any more
 }
 
 // engine is one URL, whichever pool and document it is in.
@@ -45,6 +46,9 @@ type engine struct {
 	since    time.Time     // when the state of health changed last; zero: never
 	checkDue bool          // check its health at once: the document has changed how to
 	recheck  chan struct{} // to its monitor: the time of the next check has changed
+
+	lacks  map[string]lack // what the engine has said that it lacks, by name; see [Pool.Lacks]
+	listed []string        // models and adapters that the engine lists; nil: not known
 
 	granted       bool        // permits may be granted; as of the grants, if a pool has it
 	share         homes.Share // what other servers hold of it
@@ -101,6 +105,7 @@ func (m *Manager) Apply(t *fleet.Table) {
 			e.pool = nil
 		}
 	}
+	m.applyModelsLocked(t)
 	m.suspects = t.ExpiredLeases
 	m.followGrantsLocked(time.Now())
 	m.readmitLocked()
@@ -160,6 +165,9 @@ func (m *Manager) addEndpointLocked(e *fleet.Endpoint, p *Pool) {
 		// It may have been down only because of how it was probed, and the old interval may be an hour.
 		known.checkDue = true
 		known.wake()
+	}
+	if known.endpoint != e {
+		known.lacks = nil // the document says now how the engine is asked
 	}
 	wasAuto := known.endpoint != nil && known.auto()
 	known.endpoint, known.pool = e, p

@@ -146,8 +146,14 @@ func (m *Manager) check(ctx context.Context, e *engine) {
 	if errors.Is(err, ErrNotChecked) || isTimeout(err) && m.busy(e) {
 		return // an engine that is busy may answer its health path late
 	}
-	now := time.Now()
-	m.report(doc.URL, func(h *health) { h.checked(now, err) })
+	now, wasOut := time.Now(), false
+	m.report(doc.URL, func(h *health) {
+		wasOut = h.down || h.refusing || h.checkFailures > 0
+		h.checked(now, err)
+	})
+	if err == nil && wasOut {
+		m.forgetLacks(doc.URL)
+	}
 }
 
 func (m *Manager) documentOf(e *engine) *fleet.Endpoint {

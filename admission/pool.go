@@ -24,6 +24,7 @@ type Pool struct {
 
 	document  atomic.Pointer[fleet.Pool]
 	endpoints atomic.Pointer[map[string]*fleet.Endpoint] // by URL
+	lacking   atomic.Pointer[lacking]                    // nil: no endpoint lacks anything
 	ttft      ttftByClass
 }
 

@@ -39,6 +39,7 @@ func (p *Pool) DetailedStats(accounts int) Stats {
 // describe adds what the pool's permits do not know: its name, and the health of its endpoints.
 func (p *Pool) describe(s *permits.Stats) {
 	s.Pool = p.name
+	s.Lacks = p.lackStats()
 	documents := *p.endpoints.Load()
 	now := time.Now()
 	p.manager.mu.Lock()

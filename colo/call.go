@@ -51,6 +51,7 @@ type call struct {
 	failedURLs             []string          // URLs of endpoints that failed this request
 	attempts               int               // at engines of this colo
 	unsent                 int               // attempts of which nothing was sent, since no connection could be made
+	unserved               int               // attempts at engines without the model or the path
 	withdrawn              int               // attempts whose permit expired before the request was sent
 	retries                int               // further attempts allowed
 	endpointsFailed        int               // after this request was sent to them
@@ -152,7 +153,7 @@ func (c *call) permitRequest() permits.Request {
 		Arrived:           c.arrived.Add(-time.Duration(c.token.Waited)),
 		Rejoin:            c.keepsPlace(),
 		StandIn:           c.standIn,
-		Avoid:             c.failedURLs,
+		Avoid:             c.pool.Avoid(c.failedURLs, c.model.Name, c.route.Path),
 	}
 	switch c.token.Wait {
 	case hop.WaitFull:
@@ -182,6 +183,13 @@ func jitterFraction(id string) float64 {
 func (c *call) acquire() error {
 	r, began := c.permitRequest(), time.Now()
 	grant, err := c.pool.Acquire(c.Context, r)
+	for err == nil && !c.pool.HasIt(grant.Endpoint, c.model.Name, c.route.Path) { // which another request has learned meanwhile
+		c.queued += grant.Queued()
+		grant.Cancel()
+		r = c.permitRequest()
+		r.Rejoin, began = true, time.Now()
+		grant, err = c.pool.Acquire(c.Context, r)
+	}
 	if err != nil {
 		var refused *permits.Refusal
 		if !errors.As(err, &refused) || refused.Waited { // to be refused at once takes no time in a queue
@@ -227,7 +235,7 @@ func (c *call) dispatch() (*transport.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	edit := openai.Edit{Model: upstreamName(c.model, e), AskUsage: e.Usage == fleet.UsageAsk}
+	edit := openai.Edit{Model: e.NameOf(c.model), AskUsage: e.Usage == fleet.UsageAsk}
 	r := transport.Request{
 		Target:  target,
 		Method:  "POST",
@@ -287,14 +295,6 @@ func (c *call) fields() []transport.Field {
 	return append(peer.ForwardedFields(c.model.ForwardHeaders, c.request.Field),
 		transport.Field{Name: "Accept-Encoding", Value: "identity"}, // without it, an engine may choose any
 		transport.Field{Name: hop.HeaderRequestID, Value: c.token.RequestID})
-}
-
-// upstreamName returns the name of m at endpoint e.
-func upstreamName(m *fleet.Model, e *fleet.Endpoint) string {
-	if name, ok := e.Names[m.Name]; ok {
-		return name
-	}
-	return m.UpstreamName
 }
 
 func band(priority string) permits.Band {

@@ -3,8 +3,10 @@ package colo
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
+	"colonnade/admission"
 	"colonnade/analytics"
 	"colonnade/forwarding/hop"
 	"colonnade/forwarding/netconn"
@@ -70,13 +72,19 @@ func (c *call) classify(answer *transport.Response, err error) decision {
 	}
 	class := c.responseClass(answer)
 	c.observeFirstByte(class)
-	switch class {
-	case openai.Relay:
+	if class == openai.Relay {
 		return c.classifyEnd(answer)
+	}
+	if lack := c.lackOf(class, answer); lack != (admission.Lack{}) {
+		return c.lacks(lack, answer)
+	}
+	switch class {
 	case openai.ClientError:
+		c.logEngineWords(slog.LevelInfo, "engine refused a request", answer)
 		c.pool.Succeeded(e)
 		return decision{relay: true}
 	case openai.Full:
+		c.logEngineWords(slog.LevelInfo, "engine is full", answer)
 		// The request waits for another slot, or for this engine's after a moment; a full engine has not failed.
 		c.pool.Full(c.grant)
 		return decision{
@@ -84,10 +92,10 @@ func (c *call) classify(answer *transport.Response, err error) decision {
 			refusal: *refusalWithoutPool(permits.Busy), // Retry-After is computed when the client is refused
 		}
 	case openai.Misconfigured:
-		c.server.config.Logger.Warn("endpoint misconfigured", "endpoint", e.ID, "url", e.URL,
-			"status", answer.Status(), "model", c.model.Name)
-		return c.endpointMisconfigured()
+		c.logEngineWords(slog.LevelWarn, "endpoint misconfigured", answer)
+		return c.endpointMisconfigured(answer.Status())
 	}
+	c.logEngineWords(slog.LevelWarn, "engine failed", answer)
 	return c.endpointFailed(reasons.EngineStatus, fmt.Sprintf("it answered with %d", answer.Status()))
 }
 
@@ -119,16 +127,19 @@ func (c *call) truncated() decision {
 	return c.attemptFailed(reasons.Truncated, false)
 }
 
-// endpointMisconfigured decides after 401, 403, 404 or 405: the engine generated nothing, so the request may be tried elsewhere. If that
+// endpointMisconfigured decides after 401, 403, or a 404 or 405 about neither the model nor the path: the engine generated nothing, so the request may be tried elsewhere. If that
 // succeeds, the first endpoint counts as failed (see succeeded); otherwise the request is assumed to be at fault.
-func (c *call) endpointMisconfigured() decision {
+func (c *call) endpointMisconfigured(status int) decision {
 	c.misconfiguredEndpoints = append(c.misconfiguredEndpoints, c.grant.Endpoint)
-	return c.attemptFailed(reasons.EndpointMisconfigured, true)
+	next := c.attemptFailed(reasons.EndpointMisconfigured, true)
+	next.err, next.verdict.EngineStatus = openai.EngineMisconfigured(reasons.EndpointMisconfigured, status), status
+	return next
 }
 
 // succeeded reports to the pool that the endpoint served the request, and that the endpoints which refused the same request failed.
 func (c *call) succeeded() {
 	c.pool.Succeeded(c.grant.Endpoint)
+	c.pool.Serves(c.grant.Endpoint, c.model.Name, c.route.Path)
 	for _, e := range c.misconfiguredEndpoints {
 		c.pool.Failed(e, "it does not know the key, the path or the model: its answers say so")
 	}

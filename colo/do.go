@@ -273,12 +273,17 @@ func (c *call) answerRefusal(r *refusal) (*peer.Answer, error) {
 	return a, nil
 }
 
-// attemptsSent returns the number of attempts with which the request has reached an engine.
-func (c *call) attemptsSent() int { return c.attempts - c.withdrawn - c.unsent }
+// attemptsSent returns the number of attempts with which the request has reached an engine that has what it needs.
+func (c *call) attemptsSent() int { return c.attempts - c.withdrawn - c.unsent - c.unserved }
 
 // answerAcquireError returns the answer to a request that got no permit.
 func (c *call) answerAcquireError(err error) (*peer.Answer, error) {
 	var full *permits.Refusal
+	if errors.As(err, &full) && full.Reason == permits.NoEndpoint && c.attemptsSent() == 0 {
+		if refused := c.lackedByAll(); refused != nil {
+			return c.answerRefusal(refused)
+		}
+	}
 	switch {
 	case errors.As(err, &full) && full.Reason == permits.NoEndpoint && c.lastFailure != nil:
 		return c.answerRefusal(c.lastFailure) // no endpoint is left that has not failed this request: that is why

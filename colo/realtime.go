@@ -44,7 +44,7 @@ func (c *call) session(response *transport.Response) *realtime.Session {
 		Response:  response,
 		Buffers:   &c.server.buffers,
 		Handshake: c.request.Handshake,
-		Models:    append([]string{c.model.Name, upstreamName(c.model, c.grant.Endpoint)}, c.model.Aliases...),
+		Models:    append([]string{c.model.Name, c.grant.Endpoint.NameOf(c.model)}, c.model.Aliases...),
 		Limits:    realtime.SessionLimits{MaxDuration: c.model.Timeouts.WebSocket.Std(), WriteStall: c.server.config.WriteStall},
 		OnClose: func(end realtime.SessionOutcome) {
 			c.usage = tokenUsage{engine: end.Usage, reported: end.HasUsage, unreportedTokens: end.UnreportedDeltas}

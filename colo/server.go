@@ -74,6 +74,7 @@ type Server struct {
 	process     string // the node with the boot id, in event ids
 	replays     *hop.ReplayGuard
 	tokenLog    tokenLog
+	engineLog   engineLog
 
 	applying sync.RWMutex // held while the pools are newer than applied
 	applied  atomic.Pointer[appliedTable]
@@ -187,7 +188,13 @@ func (s *Server) probe(ctx context.Context, e *fleet.Endpoint) (err error) {
 			err = fmt.Errorf("%w: health check panicked", admission.ErrNotChecked)
 		}
 	}()
-	return s.ask(ctx, e)
+	if err := s.ask(ctx, e); err != nil {
+		return err
+	}
+	if s.pools.WantsModels(e.URL) {
+		s.readModels(ctx, e)
+	}
+	return nil
 }
 
 func (s *Server) ask(ctx context.Context, e *fleet.Endpoint) error {

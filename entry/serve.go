@@ -143,6 +143,9 @@ func (c *call) receive(t *fleet.Table) *openai.Error {
 	if err = c.resolveModel(t, c.body.Model); err != nil {
 		return err
 	}
+	if !openai.TypeServes(string(c.model.Type), c.route.API) {
+		return openai.PathNotOfType(c.model.Name, string(c.model.Type), c.route.Path)
+	}
 	if limit := int64(c.model.MaxBody); int64(len(c.raw)) > limit {
 		return openai.RequestTooLarge(limit)
 	}
@@ -332,6 +335,10 @@ func (c *call) handleVisit(at attempt, visit hop.Visit, e *openai.Error) {
 	}
 	if v.Number == openai.NumberUnsupportedParameter && v.Reason != "" { // the reason is the name of an engine field
 		c.attempts.fail(openai.EngineFieldNotAllowed(v.Reason, c.model.Name))
+		return
+	}
+	if v.Number == openai.NumberPathNotServed {
+		c.attempts.notSent(openai.PathNotServed(c.model.Name, string(c.model.Type), c.route.Path))
 		return
 	}
 	switch v.Kind {

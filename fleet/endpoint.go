@@ -48,8 +48,16 @@ type Endpoint struct {
 	External bool `json:"external,omitempty"`
 	// Health checks of the engine.
 	Health Health `json:"health"`
+	// LoRA adapters of the engine; [] means none. Default: those that the engine lists among its models.
+	Adapters []string `json:"adapters,omitzero" is:"name"`
+}
 
-	_ struct{} `unsupported:"adapters"`
+// NameOf returns the name under which the endpoint's engine serves m.
+func (e *Endpoint) NameOf(m *Model) string {
+	if name, ok := e.Names[m.Name]; ok {
+		return name
+	}
+	return m.UpstreamName
 }
 
 // Health describes the health checks of an endpoint.

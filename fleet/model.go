@@ -34,12 +34,17 @@ type Model struct {
 	// Other names for the model. Names of models override aliases; of two models with one alias, the lexically first has
 	// it.
 	Aliases []string `json:"aliases,omitzero" is:"name" own:"yes"`
-	// API that the model answers. Only models of type realtime accept WebSocket sessions.
+	// API that the model answers; requests for paths of other types are refused. generic is for all paths but that of WebSocket
+	// sessions, which only models of type realtime accept.
 	Type ModelType `json:"type" oneof:"chat completion embedding rerank audio image realtime generic"`
 	// Pool whose endpoints serve the model. Default: the name of the model.
 	Pool string `json:"pool,omitempty" is:"name"`
-	// Name under which engines serve the model; names of an endpoint override it. Default: the name of the model.
+	// Name under which engines serve the model; names of an endpoint override it. Default: the adapter, else the name of the
+	// model.
 	UpstreamName string `json:"upstream_name,omitempty" is:"text"`
+	// LoRA adapter that the model needs. Its requests go only to endpoints that have the adapter: those whose adapters name it, and
+	// those without adapters in their document whose engine lists it. As long as none lists it, all of these are tried.
+	Adapter string `json:"adapter,omitempty" is:"name" own:"yes"`
 	// Mark that events carry.
 	Beta bool `json:"beta,omitempty"`
 	// Choice and order of the colos that a request tries.
@@ -63,8 +68,6 @@ type Model struct {
 	Cost Cost `json:"cost,omitzero"`
 	// Names of further request headers that are forwarded to engines.
 	ForwardHeaders []string `json:"forward_headers,omitzero" is:"header"` // lower case
-
-	_ struct{} `unsupported:"adapter"`
 }
 
 // Routing describes how a request gets its plan.

@@ -46,6 +46,21 @@ func UnknownURL(target string) *Error {
 	return &Error{Row: row(NumberUnknownURL), Message: fmt.Sprintf("unknown URL %q: %s", Cut(path), why)}
 }
 
+// PathNotOfType returns the error for a path that models of the model's type do not serve.
+func PathNotOfType(model, modelType, path string) *Error {
+	return &Error{Row: row(NumberPathNotServed), Param: "model", Message: fmt.Sprintf("the model %q is of type %s, which does not serve %s: it serves %s",
+		Cut(model), modelType, path, pathsOf(modelType, path))}
+}
+
+// PathNotServed returns the error for a path that no engine of the model has.
+func PathNotServed(model, modelType, path string) *Error {
+	message := fmt.Sprintf("the engines of the model %q do not have %s", Cut(model), path)
+	if others := pathsOf(modelType, path); others != "" {
+		message += fmt.Sprintf("; a model of type %s may serve %s", modelType, others)
+	}
+	return &Error{Row: row(NumberPathNotServed), Param: "model", Message: message, Reason: reasons.PathNotServed}
+}
+
 // UnsupportedParameter returns the error for a field that asks for state that is not kept here.
 func UnsupportedParameter(param string) *Error {
 	return &Error{Row: row(NumberUnsupportedParameter), Message: fmt.Sprintf("%q is not supported: nothing is stored between requests; leave it out", param), Param: param}
@@ -172,9 +187,42 @@ func EngineFailed(reason string) *Error {
 		NoRetry: reason != reasons.ConnectFailed}
 }
 
+// EngineMisconfigured returns the [EngineFailed] for an engine that refuses the gateway, and not the request: status is what it answered.
+// Nothing in the message is the engine's own.
+func EngineMisconfigured(reason string, status int) *Error {
+	e := EngineFailed(reason)
+	if mistake := mistakeOf(status); mistake != "" {
+		e.Message += ": " + mistake
+	}
+	return e
+}
+
+// mistakeOf describes the mistake in a fleet's documents that an engine's status is a sign of; "" if there is none.
+func mistakeOf(status int) string {
+	switch {
+	case status == 401:
+		return "it does not accept the credential that the gateway has for it (401)"
+	case status == 403:
+		return "it does not permit the gateway's credential to do this (403)"
+	case status == 404:
+		return "it does not have something that the gateway asked for, such as the path (404)"
+	case status == 405:
+		return "it does not accept the method at this path (405)"
+	case status >= 400 && status < 500:
+		return fmt.Sprintf("it refused the gateway's request (%d)", status)
+	case status >= 200 && status < 300:
+		return "its answer was not in the form of the API"
+	}
+	return ""
+}
+
 // Unavailable returns the error for a model without a live endpoint or server, or a node that drains.
 func Unavailable(reason string, retryAfter time.Duration) *Error {
-	return &Error{Row: row(NumberUnavailable), Message: "the service is temporarily unavailable, please try again", Reason: reason, RetryAfter: retryAfter}
+	message := "the service is temporarily unavailable, please try again"
+	if sentence := reasons.Sentence(reason); sentence != "" {
+		message += ". " + sentence
+	}
+	return &Error{Row: row(NumberUnavailable), Message: message, Reason: reason, RetryAfter: retryAfter}
 }
 
 // NoBodyMemory returns the error for a request whose body finds no memory, or has lost it to another; why says which.

@@ -31,3 +31,23 @@ func AppendModelList(dst []byte, models []ModelInfo) []byte {
 	}
 	return append(dst, ']', '}')
 }
+
+// ListedModels returns the names in an engine's answer to GET /v1/models, adapters included. ok is false if it is no such list.
+func ListedModels(body []byte) (names []string, ok bool) {
+	s := scan{b: body, lax: true}
+	names = []string{}
+	for key, more := s.firstMember(); more; key, more = s.nextMember() {
+		if string(key) != "data" || s.space() != '[' {
+			s.skip()
+			continue
+		}
+		ok = true
+		for element := s.firstElement(); element; element = s.nextElement() {
+			if name := memberString(&s, "id"); name != nil {
+				text, _ := appendUnescaped(nil, name)
+				names = append(names, string(text))
+			}
+		}
+	}
+	return names, ok && s.end()
+}

@@ -22,6 +22,7 @@ type Stats struct {
 	Refused           map[Reason]uint64 `json:"refused"`
 	PendingRetries    int               `json:"pending_retries"` // refused with a Retry-After that is not yet due
 	Endpoints         []EndpointStats   `json:"endpoints"`       // in the order of SetEndpoints, then those removed, by ID
+	Lacks             []LackStats       `json:"lacks,omitempty"` // of the endpoints; for package admission to fill in
 	Queue             QueueStats        `json:"queue"`
 	Bands             []BandStats       `json:"bands"`          // all, the highest first
 	Accounts          []AccountStats    `json:"accounts"`       // those that hold and wait most, most first
@@ -45,11 +46,20 @@ type EndpointStats struct {
 
 // Health is what is known of an endpoint beside its slots. It is for package admission to fill in.
 type Health struct {
-	ID           string     `json:"id"`               // of its document; empty once no document names it
-	State        string     `json:"state"`            // up, down, ejected or withheld; gone once no document names it
-	StateSeconds *float64   `json:"state_seconds"`    // since State changed; nil: not since the server knows it
-	Reason       string     `json:"reason,omitempty"` // the error of the last health check; of an ejected endpoint, the last failure
-	Auto         *AutoStats `json:"auto,omitempty"`   // of a limit that is found; without it, Concurrency is the document's
+	ID           string      `json:"id"`               // of its document; empty once no document names it
+	State        string      `json:"state"`            // up, down, ejected or withheld; gone once no document names it
+	StateSeconds *float64    `json:"state_seconds"`    // since State changed; nil: not since the server knows it
+	Reason       string      `json:"reason,omitempty"` // the error of the last health check; of an ejected endpoint, the last failure
+	Auto         *AutoStats  `json:"auto,omitempty"`   // of a limit that is found; without it, Concurrency is the document's
+}
+
+// LackStats is a model or a path that one engine does not have, so that requests for it do not go there.
+type LackStats struct {
+	URL          string   `json:"url"`
+	Model        string   `json:"model,omitempty"`
+	Path         string   `json:"path,omitempty"`
+	Reason       string   `json:"reason"`
+	AgainSeconds *float64 `json:"again_seconds"` // until the engine is asked again; nil: as long as the reason holds
 }
 
 // AutoStats is what is known of an endpoint with concurrency: auto.

@@ -11,6 +11,7 @@ const (
 	Deadline           = "deadline"
 	Busy               = "busy"
 	NoEndpoint         = "no_endpoint"
+	ModelNotLoaded     = "model_not_loaded"
 	NoServer           = "no_server"
 	Draining           = "draining"
 	Moved              = "moved"
@@ -36,6 +37,7 @@ const (
 	EngineStatus          = "engine_status"
 	EngineFull            = "engine_full"
 	EndpointMisconfigured = "endpoint_misconfigured"
+	PathNotServed         = "path_not_served"
 	NotAStream            = "not_a_stream"
 	FirstByteTimeout      = "first_byte_timeout"
 	TotalTimeout          = "total_timeout"
@@ -100,6 +102,8 @@ var all = []Info{
 		Meaning: "no free slot (or the engine reported itself full), and the request was not allowed to queue"},
 	{Reason: NoEndpoint, Client: true,
 		Meaning: "no engine that could serve the model is up, or no active colo with the model has a registered server"},
+	{Reason: ModelNotLoaded, Client: true, Sentence: "No engine has the model now: its adapter, or the model itself, is not loaded.",
+		Meaning: "every engine that could serve the model says that it does not have it, or its documents say so; see [adapters](operations.md#adapters)"},
 	{Reason: RateLimited, Client: true,
 		Meaning: "the account may have no request running (`limits.concurrent: 0`); retrying does not help"},
 	{Reason: RequestLimit, Client: true,
@@ -149,6 +153,8 @@ var all = []Info{
 		Meaning: "the engine's answer was cut before its end"},
 	{Reason: EndpointMisconfigured, Client: true,
 		Meaning: "the engine's URL answered 401, 403, 404 or 405, with a web page, or with a content coding that was not asked for"},
+	{Reason: PathNotServed, Client: true,
+		Meaning: "the engines of the model do not have the path"},
 	{Reason: NotAStream, Client: true,
 		Meaning: "queue events were asked for, and the engine's answer was no stream"},
 	{Reason: ClientGone,

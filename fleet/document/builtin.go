@@ -5,7 +5,7 @@ import "colonnade/fleet"
 // The weakest layers, in the syntax of documents.
 const (
 	builtinModel = `
-type: chat
+type: generic
 routing:
   algorithm: steps
   steps: [{pick: order}]

@@ -329,11 +329,12 @@ func TestCheckRejects(t *testing.T) {
 
 	// Fields that this version does not support.
 	const unsupported = "not supported by this version; leave the field out"
-	f("models/m", "adapter: ''", `adapter: "": `+unsupported)
 	f("pools/p", "permits: {shards: 1}", "permits.shards: 1: "+unsupported)
-	f("endpoints/ams/e", endpointHead+"adapters: [lora-1]", "adapters: a list: "+unsupported)
-	f("defaults", "model: {adapter: 1}", "model.adapter: 1: "+unsupported)
-	f("defaults", "engines: {vllm: {adapters: []}}", "engines.vllm.adapters: a list: "+unsupported)
+
+	// Adapters.
+	f("models/m", "adapter: ''", `adapter: "": a name must begin with a letter or digit`)
+	f("endpoints/ams/e", endpointHead+"adapters: [lora 1]", `adapters[0]: "lora 1": a name must begin with a letter or digit`)
+	f("defaults", "model: {adapter: lora-1}", "model.adapter: the field belongs to a document of its own")
 
 	// Limits: none is 0, which would be no limit; and a key's are never shown.
 	f("accounts/a", "limits: {requests_per_minute: 0}", "limits.requests_per_minute: 0: must be at least 1")

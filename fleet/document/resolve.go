@@ -1,6 +1,7 @@
 package document
 
 import (
+	"cmp"
 	"strings"
 
 	"colonnade/fleet"
@@ -143,7 +144,7 @@ func finishModel(m *fleet.Model) {
 		m.Pool = m.Name
 	}
 	if m.UpstreamName == "" {
-		m.UpstreamName = m.Name
+		m.UpstreamName = cmp.Or(m.Adapter, m.Name)
 	}
 	for i := range m.Routing.Steps {
 		if m.Routing.Steps[i].Pick == "" {

@@ -43,9 +43,10 @@ type Verdict struct {
 	RetryAfter      time.Duration // of VerdictOOC; 0 = none
 	Expected        time.Duration // wait that was expected; 0 = not known
 	RetriesMade     int           // attempts of this server after its first
+	EngineStatus    int           // of an engine that refused this server, and not the request; 0 = none did
 	EndpointsFailed int           // endpoints that have failed with this request, on other servers too
 	MayWait         bool          // of VerdictOOC: the queue has room for a request that accepts the expected wait
-	Unsent          bool          // nothing of the request was sent to any endpoint, though there were attempts
+	Unsent          bool          // no endpoint has begun with the request, though there were attempts: nothing was sent, or the engine has no such model or path
 	Final           bool          // no other attempt may follow, since it could generate twice
 
 	// The request had a place in the queue. With VerdictMoved, it keeps the place at its home: see Token.Rejoin.
@@ -97,6 +98,7 @@ func (v Verdict) numbers() []numberField {
 	return []numberField{
 		{"number", int64(v.Number)},
 		{"retry_after_ms", v.RetryAfter.Milliseconds()},
+		{"engine", int64(v.EngineStatus)},
 		{"expected_ms", v.Expected.Milliseconds()},
 		{"retries", int64(v.RetriesMade)},
 		{"broken", int64(v.EndpointsFailed)},
@@ -206,6 +208,8 @@ func (v *Verdict) setNumber(name string, n int64) {
 	switch name {
 	case "number":
 		v.Number = int(n)
+	case "engine":
+		v.EngineStatus = int(n)
 	case "retry_after_ms":
 		v.RetryAfter = time.Duration(n) * time.Millisecond
 	case "expected_ms":

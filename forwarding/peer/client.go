@@ -240,6 +240,9 @@ func ErrorOf(v hop.Verdict) *openai.Error {
 	case openai.NumberRequestTimeout, openai.NumberRequestTooLarge: // the request did not reach the colo, or its table is older
 		return openai.Unavailable(v.Reason, time.Second)
 	}
+	if v.EngineStatus != 0 {
+		return openai.EngineMisconfigured(v.Reason, v.EngineStatus)
+	}
 	return openai.EngineFailed(v.Reason)
 }
 

@@ -88,6 +88,8 @@ type Engine struct {
 	cancel context.CancelFunc
 	gate   gate
 
+	adapters atomic.Pointer[[]string] // loaded by LoadAdapters
+
 	requests, unknown, bytes, tokens, reused atomic.Uint64
 	closeCode                                atomic.Int64
 }
@@ -167,5 +169,15 @@ func (e *Engine) Close() {
 
 // serves reports whether the engine serves model.
 func (e *Engine) serves(model string) bool {
-	return len(e.c.Models) == 0 || slices.Contains(e.c.Models, model)
+	return len(e.c.Models) == 0 || slices.Contains(e.c.Models, model) || slices.Contains(e.loaded(), model)
+}
+
+// LoadAdapters replaces the adapters that the engine serves beside its models.
+func (e *Engine) LoadAdapters(names ...string) { e.adapters.Store(&names) }
+
+func (e *Engine) loaded() []string {
+	if names := e.adapters.Load(); names != nil {
+		return *names
+	}
+	return nil
 }

@@ -51,6 +51,9 @@ func (e *Engine) listModels(w http.ResponseWriter, _ *http.Request) {
 	for _, name := range e.names() {
 		list.Data = append(list.Data, e.listed(name))
 	}
+	for _, name := range e.loaded() {
+		list.Data = append(list.Data, object{"id": name, "object": "model", "owned_by": "vllm", "root": "/adapters/" + name, "parent": e.names()[0]})
+	}
 	writeJSON(w, http.StatusOK, marshal(list))
 }
 

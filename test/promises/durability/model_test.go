@@ -176,7 +176,7 @@ func builtinPool() fleettest.Tree {
 
 func builtinModel() fleettest.Tree {
 	return fleettest.Tree{
-		"type": "chat", "routing": fleettest.Tree{"algorithm": "steps", "steps": []any{fleettest.Tree{"pick": "order"}}}, "max_body": "16MiB",
+		"type": "generic", "routing": fleettest.Tree{"algorithm": "steps", "steps": []any{fleettest.Tree{"pick": "order"}}}, "max_body": "16MiB",
 		"retry":    fleettest.Tree{"errors": 3, "out_of_capacity": 4, "hops": 4},
 		"timeouts": fleettest.Tree{"connect": "1s", "first_byte": "1m0s", "idle": "1m0s", "total": "10m0s", "websocket": "1h0m0s"},
 	}

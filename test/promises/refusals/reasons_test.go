@@ -172,6 +172,13 @@ func causes(t *testing.T) map[string]reasonCase {
 	status := func(status int) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }
 	}
+	notFound := func(body string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = io.WriteString(w, body)
+		}
+	}
 	account := func(rest string) (documents, line string) {
 		documents, authorization := fleettest.AccountWithKey("limited", rest)
 		return documents, "Authorization: " + authorization
@@ -236,6 +243,8 @@ func causes(t *testing.T) map[string]reasonCase {
 		reasons.EngineFull:            stub(ownChat, 429, analytics.KindInference, status(http.StatusServiceUnavailable), "x-colonnade-queue: never"),
 		reasons.EngineStatus:          stub(ownChat, 502, analytics.KindRequest, status(http.StatusInternalServerError)),
 		reasons.EndpointMisconfigured: stub(ownChat, 502, analytics.KindRequest, status(http.StatusNotFound)),
+		reasons.ModelNotLoaded:        stub(ownChat, 503, analytics.KindRequest, notFound(`{"error":{"message":"The model does not exist.","param":"model"}}`)),
+		reasons.PathNotServed:         stub(ownChat, 404, analytics.KindRequest, notFound(`{"detail":"Not Found"}`)),
 		reasons.CloseDelimited: stub(ownChat, 200, analytics.KindRequest, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/srt")
 			w.Header().Set("Transfer-Encoding", "identity") // neither a length nor chunks

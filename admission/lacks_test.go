@@ -1,0 +1,145 @@
+package admission_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"colonnade/admission"
+)
+
+const chatPath = "/v1/chat/completions"
+
+// wantAvoided expects that requests of a model do not go to these endpoints, by ID, of the pool a.
+func (s *scenario) wantAvoided(model, when string, ids ...string) {
+	s.Helper()
+	got := s.pool("a").Avoid(nil, model, chatPath)
+	want := make([]string, 0, len(ids))
+	for _, id := range ids {
+		want = append(want, "http://"+id+":8000")
+	}
+	slices.Sort(got)
+	if !slices.Equal(got, want) && len(got)+len(want) > 0 {
+		s.Errorf("%s: requests for %s avoid %v, want %v", when, model, got, want)
+	}
+}
+
+const twoModels = "---\nkey: models/base\npool: a\n---\nkey: models/sql\npool: a\n"
+
+// An engine that does not have a model gets no requests for it, for a time that doubles, and all other requests; it is not ejected.
+func TestEngineWithoutAModelKeepsTheOthers(t *testing.T) {
+	play(t, func(s *scenario) {
+		s.put(endpoints("a", 1, "one", "two") + twoModels)
+		synctest.Wait()
+		for _, out := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second} {
+			for range 2 * admission.FailuresToEject {
+				s.pool("a").Lacks(s.endpoint("one"), admission.Lack{Model: "sql"}, "404: no such model")
+			}
+			s.wantAvoided("sql", "when the engine has said so", "one")
+			s.wantAvoided("base", "when the engine has said so of another model")
+			s.wantLoad("a", 2, 2, "the engine is up")
+			time.Sleep(out - time.Millisecond)
+			s.wantAvoided("sql", "before the time is over", "one")
+			time.Sleep(time.Millisecond)
+			s.wantAvoided("sql", "after the time")
+		}
+		s.pool("a").Serves(s.endpoint("one"), "sql", chatPath)
+		s.pool("a").Lacks(s.endpoint("one"), admission.Lack{Model: "sql"}, "404")
+		time.Sleep(time.Second)
+		s.wantAvoided("sql", "a second after it was missing for the first time since it was served")
+	})
+}
+
+// What an engine lacks is forgotten when its list of models has it, when it has been out, and when its document changes.
+func TestWhatAnEngineLacksIsForgotten(t *testing.T) {
+	play(t, func(s *scenario) {
+		s.put(endpoints("a", 1, "one", "two") + twoModels)
+		synctest.Wait()
+		lose := func() {
+			t.Helper()
+			s.pool("a").Lacks(s.endpoint("one"), admission.Lack{Model: "sql"}, "404")
+			s.pool("a").Lacks(s.endpoint("one"), admission.Lack{Path: chatPath}, "404")
+			s.wantAvoided("sql", "while it lacks the model", "one")
+			s.wantAvoided("base", "while it lacks the path", "one")
+			if !s.WantsModels("http://one:8000") || s.WantsModels("http://two:8000") {
+				t.Error("the list of the engine without the model is wanted, and no other")
+			}
+		}
+		lose()
+		s.NoteModels("http://one:8000", []string{"base"})
+		s.wantAvoided("sql", "after a list without the model", "one")
+		s.pool("a").Serves(s.endpoint("one"), "base", chatPath)
+		s.NoteModels("http://one:8000", []string{"base", "sql"})
+		s.wantAvoided("sql", "after a list with the model")
+		lose()
+		s.setHealth("one", errors.New("refused"))
+		time.Sleep(time.Minute)
+		s.setHealth("one", nil)
+		time.Sleep(time.Minute)
+		s.wantAvoided("base", "after a restart")
+		lose()
+		s.put(endpoints("a", 1, "one") + "names: {sql: sql-v2}\n")
+		s.wantAvoided("sql", "after its document has changed")
+		lose()
+		s.put("key: models/sql\npool: a\nupstream_name: sql-v3\n")
+		s.wantAvoided("sql", "after the model's document has changed: only the path is missing", "one")
+	})
+}
+
+// A model with an adapter goes to the endpoints whose documents name it, and to those that list it; while none does, to all that do not
+// say what they have.
+func TestAdaptersDecideWhereRequestsGo(t *testing.T) {
+	play(t, func(s *scenario) {
+		s.put(endpoints("a", 1, "said") + "adapters: [sql-v1]\n---\n" + endpoints("a", 1, "none") + "adapters: []\n---\n" + endpoints("a", 1, "three", "two") +
+			"---\nkey: models/base\npool: a\n---\nkey: models/sql\npool: a\nadapter: sql-v1\n---\nkey: models/tables\npool: a\nadapter: tables-v1\n")
+		synctest.Wait()
+		s.wantAvoided("base", "a model without an adapter")
+		s.wantAvoided("sql", "by the documents", "none")
+		s.wantAvoided("tables", "by the documents", "none", "said")
+		for _, id := range []string{"two", "three"} {
+			if !s.WantsModels("http://" + id + ":8000") {
+				t.Errorf("the list of %s is not wanted", id)
+			}
+			s.NoteModels("http://"+id+":8000", []string{"base"})
+		}
+		s.wantAvoided("sql", "when the others do not list it", "none", "three", "two")
+		s.wantAvoided("tables", "while none lists it", "none", "said")
+		s.NoteModels("http://two:8000", []string{"base", "tables-v1"})
+		s.wantAvoided("tables", "when one lists it", "none", "said", "three")
+		if l, _, ok := s.pool("a").LackedByAll("tables", chatPath); ok {
+			t.Errorf("an engine has it, but all lack %v", l)
+		}
+		s.pool("a").Lacks(s.endpoint("two"), admission.Lack{Model: "tables"}, "404")
+		if l, again, ok := s.pool("a").LackedByAll("tables", chatPath); !ok || l.Model != "tables" || again != time.Second {
+			t.Errorf("no engine has it: %v, %v, %v", l, again, ok)
+		}
+		lacks := s.pool("a").Stats().Lacks
+		if len(lacks) != 7 || lacks[0].URL != "http://none:8000" || lacks[0].Model != "sql" || lacks[0].AgainSeconds != nil || lacks[0].Reason == "" {
+			t.Errorf("reported: %+v", lacks)
+		}
+	})
+}
+
+// A path that no engine has is reported as such, also where engines lack the model as well.
+func TestPathThatAllLack(t *testing.T) {
+	play(t, func(s *scenario) {
+		s.put(endpoints("a", 1, "one", "two") + twoModels)
+		synctest.Wait()
+		s.pool("a").Lacks(s.endpoint("one"), admission.Lack{Path: chatPath}, "404")
+		if _, _, ok := s.pool("a").LackedByAll("base", chatPath); ok {
+			t.Error("one engine has said nothing")
+		}
+		s.pool("a").Lacks(s.endpoint("two"), admission.Lack{Path: chatPath}, "404")
+		s.pool("a").Lacks(s.endpoint("two"), admission.Lack{Model: "sql"}, "404")
+		for _, model := range []string{"base", "sql"} {
+			if l, _, ok := s.pool("a").LackedByAll(model, chatPath); !ok || l.Path != chatPath {
+				t.Errorf("%s: %v %v", model, l, ok)
+			}
+		}
+		if _, _, ok := s.pool("a").LackedByAll("base", "/v1/embeddings"); ok {
+			t.Error("another path")
+		}
+	})
+}

@@ -1,0 +1,93 @@
+package openai_test
+
+import (
+	"strings"
+	"testing"
+
+	"colonnade/openai"
+)
+
+// An engine that does not have a model, or a path, says so in the way of its kind; other errors are neither.
+func TestLackOf(t *testing.T) {
+	t.Parallel()
+	f := func(engine string, status int, body string, want openai.Lack) {
+		t.Helper()
+		if got := openai.LackOf(status, []byte(body), engine, "sql-lora"); got != want {
+			t.Errorf("%s: %d %s: %v, want %v", engine, status, body, got, want)
+		}
+	}
+	for _, c := range []struct {
+		engine string
+		status int
+		body   string
+	}{
+		{"vllm", 404, "{\"error\":{\"message\":\"The model `sql-lora` does not exist.\",\"type\":\"NotFoundError\",\"param\":\"model\",\"code\":404}}"},
+		{"vllm", 404, "{\"object\":\"error\",\"message\":\"The model `sql-lora` does not exist.\",\"type\":\"NotFoundError\",\"param\":null,\"code\":404}"},
+		{"sglang", 400, `{"object":"error","message":"The following requested LoRA adapters are not loaded: sql-lora\nLoaded adapters: dict_keys([]).","type":"BadRequest","param":null,"code":400}`},
+		{"sglang", 400, `{"object":"error","message":"The following requested LoRA adapters are not loaded: {'sql-lora'}\nLoaded adapters: set().","code":400}`},
+		{"llamacpp", 400, `{"error":{"code":400,"message":"model 'sql-lora' not found","type":"invalid_request_error"}}`},
+		{"ollama", 404, `{"error":{"message":"model \"sql-lora\" not found, try pulling it first","type":"not_found_error","param":null,"code":null}}`},
+		{"ollama", 404, `{"error":"model 'sql-lora' not found"}`},
+		{"tgi", 404, `{"error":"adapter sql-lora not found","error_type":"validation"}`},
+		{"triton", 400, `{"detail":"Unknown model: sql-lora"}`},
+		{"openai", 404, "{\"error\":{\"message\":\"The model `x` does not exist or you do not have access to it.\",\"type\":\"invalid_request_error\",\"param\":null,\"code\":\"model_not_found\"}}"},
+	} {
+		f(c.engine, c.status, c.body, openai.LacksModel)
+	}
+	for _, c := range []struct {
+		engine string
+		status int
+		body   string
+	}{
+		{"vllm", 404, `{"detail":"Not Found"}`},
+		{"vllm", 405, `{"detail":"Method Not Allowed"}`},
+		{"llamacpp", 404, `{"error":{"code":404,"message":"File Not Found","type":"not_found_error"}}`},
+		{"ollama", 404, "404 page not found"},
+		{"tei", 404, ""},
+		{"tgi", 405, ""},
+	} {
+		f(c.engine, c.status, c.body, openai.LacksPath)
+	}
+	for _, c := range []struct {
+		engine string
+		status int
+		body   string
+	}{
+		{"openai", 404, ""}, // it may be anything at that URL
+		{"openai", 404, "<html><h1>404 Not Found</h1></html>"},
+		{"vllm", 404, `{"error":{"message":"no"}}`},
+		{"vllm", 401, "{\"error\":\"The model `sql-lora` does not exist.\"}"},
+		{"vllm", 400, `{"error":{"message":"the model sql-lora is not loaded for {\"role\":\"user\"}"}}`},
+		{"sglang", 400, `{"message":"bad input: The following requested LoRA adapters are not loaded: sql-lora"}`},
+		{"sglang", 400, `{"message":"The following requested LoRA adapters are not loaded: another"}`},
+		{"vllm", 500, "{\"error\":{\"message\":\"The model `sql-lora` does not exist.\"}}"},
+	} {
+		f(c.engine, c.status, c.body, openai.LacksNothing)
+	}
+	if got := openai.LackOf(400, []byte(`{"message":"The following requested LoRA adapters are not loaded: sql\nLoaded"}`), "sglang", "base:sql"); got != openai.LacksModel {
+		t.Errorf("an adapter of SGLang: %v", got)
+	}
+}
+
+// What an engine says reaches a log in one short line, without anything that a prompt, a key or an address may be.
+func TestEngineWords(t *testing.T) {
+	t.Parallel()
+	f := func(body, want string) {
+		t.Helper()
+		if got := openai.EngineWords([]byte(body), "sql-lora", "/v1/chat/completions"); got != want {
+			t.Errorf("%.80q: %q, want %q", body, got, want)
+		}
+	}
+	f("{\"error\":{\"message\":\"The model `sql-lora` does not exist.\"}}", "The model `sql-lora` does not exist.")
+	f(`{"detail":"Not Found"}`, "Not Found")
+	f("404 page not found\n", "… page not found")
+	f(`{"error":"Unauthorized"}`, "Unauthorized")
+	f(`{"error":{"message":"Incorrect API key provided: sk-proj-abc***xyz. You can"}}`, "Incorrect API key provided: …. You can")
+	f(`{"error":{"message":"cannot read input: my secret plan\nis 1234, my\tfriend"}}`, "cannot read input: … is …, …")
+	f(`{"message":"request to http://10.0.0.7:8000/v1 failed"}`, "request to http:… failed")
+	f(`{"error":{"message":"no path /v1/chat/completions"}}`, "no path /v1/chat/completions")
+	f("<html><title>x</title></html>", "a web page")
+	f("", "")
+	f(`{"error":{"message":"`+strings.Repeat("model ", 100)+`"}}`, strings.TrimSpace(strings.Repeat("model ", 50)))
+	f("\xff\xfe key", "… key")
+}
