@@ -261,8 +261,8 @@ func (m *Manager) forgetLacks(url string) {
 	m.publishLacksLocked(e.pool)
 }
 
-// applyModelsLocked takes the models of a table. What engines have said about a model under another name, or one that is gone, is
-// forgotten.
+// applyModelsLocked takes the models of a table. It forgets what engines have said about a model under another name, or one that is
+// gone.
 func (m *Manager) applyModelsLocked(t *fleet.Table) {
 	m.models = map[string][]*fleet.Model{}
 	for _, model := range t.Models() {

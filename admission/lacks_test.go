@@ -52,7 +52,7 @@ func TestEngineWithoutAModelKeepsTheOthers(t *testing.T) {
 	})
 }
 
-// What an engine lacks is forgotten when its list of models has it, when it has been out, and when its document changes.
+// A lack is forgotten when the engine lists the model, when the engine has been out, and when a document changes.
 func TestWhatAnEngineLacksIsForgotten(t *testing.T) {
 	play(t, func(s *scenario) {
 		s.put(endpoints("a", 1, "one", "two") + twoModels)

@@ -104,7 +104,7 @@ const errorWords = "" +
 	" forbidden format found free from full function generate generation gpu had has have header http https id image" +
 	" implemented in incorrect index initialized input inputs instead internal invalid invalid_api_key is it its json key kv" +
 	" large length less limit limited list load loaded loading long longer lora many max maximum may mb memory message" +
-	" messages method mismatch missing mode model model_not_found models more multiple must name need needs no node none not" +
+	" messages method mismatch missing mode model model_not_found models more most multiple must name need needs no node none not" +
 	" number object of on only operation or out overloaded page parameter parameters path payload permission permitted" +
 	" pooling process processing prompt prompts provide provided pulling quota range rank rate reached read reason refused" +
 	" registered reject rejected request requested requests require required requires resource resources response retry role" +

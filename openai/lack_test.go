@@ -69,7 +69,7 @@ func TestLackOf(t *testing.T) {
 	}
 }
 
-// What an engine says reaches a log in one short line, without anything that a prompt, a key or an address may be.
+// A log has an engine's words in one short line, without anything that a prompt, a key or an address may be.
 func TestEngineWords(t *testing.T) {
 	t.Parallel()
 	f := func(body, want string) {

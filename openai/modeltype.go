@@ -2,7 +2,7 @@ package openai
 
 import "strings"
 
-// TypeServes reports whether models of a type, as documents name it, answer an API. Those of type generic may answer any.
+// TypeServes reports whether models of a type, as documents name it, answer an API. Those of type generic may answer any but realtime.
 func TypeServes(modelType string, api API) bool {
 	switch modelType {
 	case "chat":
@@ -20,7 +20,7 @@ func TypeServes(modelType string, api API) bool {
 	case "realtime":
 		return api == Realtime
 	}
-	return true
+	return api != Realtime // generic
 }
 
 // pathsOf lists the paths that models of a type serve, but for one, as an error names them.

@@ -138,10 +138,27 @@ func (p *poolView) endpointState(out *screen, e permits.EndpointStats) painted {
 	if e.Taken > 0 {
 		state, colour = state+p.takenBy(e), text.FgYellow
 	}
+	for _, l := range p.Lacks {
+		if l.URL == e.URL {
+			state, colour = state+", "+lackText(l), text.FgYellow
+		}
+	}
 	if o := p.ownership(e.URL); o.State == homes.StateWanted {
 		state, colour = state+", not granted yet"+p.waitsFor(o), text.FgYellow
 	}
 	return out.paint(colour, state)
+}
+
+// lackText says which requests an endpoint does not get.
+func lackText(l permits.LackStats) string {
+	what := "no requests for the model " + l.Model
+	if l.Path != "" {
+		what = "no requests for " + l.Path
+	}
+	if l.AgainSeconds != nil {
+		what += fmt.Sprintf(" for %s", brief(seconds(*l.AgainSeconds)))
+	}
+	return what + " (" + l.Reason + ")"
 }
 
 // accountRow is the row of an account. Its lead is that of the highest band in which it waits, or else is: it decides when

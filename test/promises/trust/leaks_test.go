@@ -40,7 +40,8 @@ func startLogged(t *testing.T, c onebox.Config, documents string) (*fleettest.Fl
 // No part of a request is in a log, a metric, a page, an event or a file.
 func TestRequestsAreNotKept(t *testing.T) {
 	t.Parallel()
-	f, logged, key := startLogged(t, onebox.Config{Engine: fleettest.QuickEngine(4), Colos: []string{"ams"}, Engines: 1}, "")
+	f, logged, key := startLogged(t, onebox.Config{Engine: fleettest.QuickEngine(4), Colos: []string{"ams"}, Engines: 1},
+		"key: models/demo-audio\ntype: audio\npool: demo\nupstream_name: demo-chat\n")
 	f.WatchShared(8)
 	in := func(place string) string { return canary + " in " + place }
 	word := func(place string) string { return canary + "-" + place }
@@ -92,7 +93,7 @@ func TestRequestsAreNotKept(t *testing.T) {
 		_ = w.Read()
 		w.Close()
 	}
-	body, contentType := wiretest.MultipartForm("model=demo-chat prompt="+word("form")+" "+word("field")+"=x", 1)
+	body, contentType := wiretest.MultipartForm("model=demo-audio prompt="+word("form")+" "+word("field")+"=x", 1)
 	send("POST", "/v1/audio/transcriptions", strings.Replace(body, "speech.mp3", word("file.mp3"), 1), "Content-Type: "+contentType)
 	if a, err := f.Post(context.Background(), "/audio/transcriptions", strings.Replace(body, "speech.mp3", word("file.mp3"), 1), "Content-Type", contentType); err != nil || a.Status != 200 {
 		t.Errorf("transcription: %d %v", a.Status, err)

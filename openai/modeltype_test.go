@@ -1,0 +1,61 @@
+package openai_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"colonnade/openai"
+)
+
+// Each type serves paths, and the error for another path lists them.
+func TestTypeServes(t *testing.T) {
+	t.Parallel()
+	for modelType, want := range map[string][]openai.API{
+		"chat": {openai.Chat, openai.Completions, openai.Responses}, "completion": {openai.Completions}, "embedding": {openai.Embeddings, openai.Rerank},
+		"rerank": {openai.Rerank}, "audio": {openai.Speech, openai.Transcriptions}, "image": {openai.Images}, "realtime": {openai.Realtime},
+		"generic": {openai.Chat, openai.Completions, openai.Responses, openai.Embeddings, openai.Rerank, openai.Images, openai.Speech, openai.Transcriptions},
+	} {
+		for api := openai.Chat; api <= openai.Realtime; api++ {
+			if got := openai.TypeServes(modelType, api); got != slices.Contains(want, api) {
+				t.Errorf("%s serves %s: %v", modelType, api, got)
+			}
+		}
+	}
+	e := openai.PathNotOfType("e5", "embedding", "/v1/chat/completions")
+	if want := `the model "e5" is of type embedding, which does not serve /v1/chat/completions: it serves /v1/embeddings, /v1/rerank`; e.Message != want || e.Status != 404 {
+		t.Errorf("%d %s, want %s", e.Status, e.Message, want)
+	}
+	e = openai.PathNotServed("llama", "chat", "/v1/responses")
+	if want := `the engines of the model "llama" do not have /v1/responses; a model of type chat may serve /v1/chat/completions, /v1/completions`; e.Message != want {
+		t.Errorf("%s, want %s", e.Message, want)
+	}
+}
+
+// An engine that refuses the gateway is a mistake in the fleet, and the client learns which.
+func TestEngineMisconfigured(t *testing.T) {
+	t.Parallel()
+	for status, want := range map[int]string{401: "credential", 403: "permit", 404: "path", 405: "method", 418: "418", 200: "form of the API", 301: "failed"} {
+		if e := openai.EngineMisconfigured("endpoint_misconfigured", status); e.Status != 502 || !e.NoRetry || !strings.Contains(e.Message, want) {
+			t.Errorf("%d: %+v", status, e)
+		}
+	}
+}
+
+// The names in an engine's list of models are read, those of adapters included.
+func TestListedModels(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string][]string{
+		`{"object":"list","data":[{"id":"base","parent":null,"permission":[{"id":"x"}]},{"id":"sql\u002dv1","parent":"base"},{"object":"model"}]}`: {"base", "sql-v1"},
+		`{"data":[]}`: {},
+	} {
+		if got, ok := openai.ListedModels([]byte(body)); !ok || !slices.Equal(got, want) {
+			t.Errorf("%s: %q %v", body, got, ok)
+		}
+	}
+	for _, body := range []string{"", "{}", `{"data":{}}`, `{"data":[{"id":"a"}`, "[]", `{"data":null}`} {
+		if got, ok := openai.ListedModels([]byte(body)); ok {
+			t.Errorf("%s: %q", body, got)
+		}
+	}
+}
