@@ -46,11 +46,11 @@ type EndpointStats struct {
 
 // Health is what is known of an endpoint beside its slots. It is for package admission to fill in.
 type Health struct {
-	ID           string      `json:"id"`               // of its document; empty once no document names it
-	State        string      `json:"state"`            // up, down, ejected or withheld; gone once no document names it
-	StateSeconds *float64    `json:"state_seconds"`    // since State changed; nil: not since the server knows it
-	Reason       string      `json:"reason,omitempty"` // the error of the last health check; of an ejected endpoint, the last failure
-	Auto         *AutoStats  `json:"auto,omitempty"`   // of a limit that is found; without it, Concurrency is the document's
+	ID           string     `json:"id"`               // of its document; empty once no document names it
+	State        string     `json:"state"`            // up, down, ejected or withheld; gone once no document names it
+	StateSeconds *float64   `json:"state_seconds"`    // since State changed; nil: not since the server knows it
+	Reason       string     `json:"reason,omitempty"` // the error of the last health check; of an ejected endpoint, the last failure
+	Auto         *AutoStats `json:"auto,omitempty"`   // of a limit that is found; without it, Concurrency is the document's
 }
 
 // LackStats is a model or a path that one engine does not have, so that requests for it do not go there.
