@@ -10,9 +10,9 @@ import (
 )
 
 func BenchmarkFinished(b *testing.B) {
-	m := metrics.NewColo(metrics.NewRegistry(), emptyTable, func() []permits.Stats { return nil }, 0)
+	m := metrics.NewColo(metrics.NewRegistry(), emptyTable, func() []permits.Stats { return nil }, 10)
 	e := &analytics.Event{
-		Model: "llama-3.1-8b-instruct", Pool: "llama-3.1-8b", Outcome: analytics.OutcomeCompleted,
+		Account: "acme", Model: "llama-3.1-8b-instruct", Endpoint: "gpu-1", Pool: "llama-3.1-8b", Outcome: analytics.OutcomeCompleted,
 		RequestTime: analytics.Milliseconds(812 * time.Millisecond), TimeToFirstToken: analytics.Milliseconds(50 * time.Millisecond),
 		PromptTokens: 812, CompletionTokens: 64,
 	}

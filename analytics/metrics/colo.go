@@ -141,7 +141,7 @@ func newPoolCollector(pools func() []permits.Stats, single *endpoints) prometheu
 	refused := newDesc("colonnade_pool_refusals_total",
 		"Requests that the pool gave no permit, by reason. An entry may then have tried another colo.", "pool", "reason")
 	endpoints := newDesc("colonnade_endpoints",
-		"Endpoints by state: up, silent (requests run on it and nothing comes back), down (the health check fails), ejected (requests have failed, or connections were refused) or withheld (this server may not grant their slots).", "pool", "state")
+		"Endpoints by state: up, down (the health check fails), silent (it hangs: neither the health check nor any request gets a byte), ejected (requests have failed, or connections were refused) or withheld (this server may not grant their slots).", "pool", "state")
 	return stateCollector{
 		descs: append(single.describe(), limit, held, queued, full, refused, endpoints),
 		collect: func(out chan<- prometheus.Metric) {

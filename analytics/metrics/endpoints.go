@@ -59,8 +59,8 @@ func newEndpoints() *endpoints {
 			Help: "Attempts at the endpoint that ended as engine_error or timeout, by reason.",
 		}, append(names, "reason")),
 		state: newDesc("colonnade_endpoint_state",
-			"1 for the state that the endpoint is in, 0 for all others: up, silent (requests run on it and nothing comes back), "+
-				"down (the health check fails), ejected (requests have failed, or connections were refused) or withheld (this server may not grant its slots).",
+			"1 for the state that the endpoint is in, 0 for all others: up, down (the health check fails), "+
+				"silent (it hangs: neither the health check nor any request gets a byte), ejected (requests have failed, or connections were refused) or withheld (this server may not grant its slots).",
 			append(names, "state")...),
 		slots: newDesc("colonnade_endpoint_slots", "Slots of the endpoint: the limit in force, which auto concurrency moves.", names...),
 		held:  newDesc("colonnade_endpoint_slots_held", "Slots of the endpoint that requests of this server hold now.", names...),

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"colonnade/internal/fleettest"
+	"colonnade/internal/testkit"
 )
 
 // Conditions that last for longer than a test may, or that the tests of other packages cause: the fleet is a real one, and one of
@@ -21,7 +22,6 @@ func TestStatesThatOtherTestsCause(t *testing.T) {
 		{`colonnade_endpoint_state{endpoint="sim-1",pool="demo",state="silent"}`, 1, "ColonnadeEndpointSilent"},
 		{`colonnade_grants_enabled{`, 0, "ColonnadeNoGrants"},
 		{`colonnade_config_deletions_pending{`, 3, "ColonnadeDeletionsHeld"},
-		{`colonnade_config_rejected{`, 1, "ColonnadeDocumentRejected"},
 		{`colonnade_engines{state="wanted"`, 1, "ColonnadeEnginesWanted"},
 		{`colonnade_written_off_total{`, 1, "ColonnadeWrittenOff"},
 		{`colonnade_hop_tokens_refused_total{kind="replayed"`, 1, "ColonnadeHopTokenReplayed"},
@@ -42,4 +42,15 @@ func TestStatesThatOtherTestsCause(t *testing.T) {
 		one.during = []*export{during}
 		one.expect(t, c.alert)
 	}
+}
+
+func TestDocumentRejected(t *testing.T) {
+	t.Parallel()
+	r := start(fleettest.Start(t, fleettest.OneColo(fleettest.QuickEngine(2)), ""))
+	r.Operator().Put("key: models/demo-chat\npool: [demo]")
+	for _, admin := range r.Admins() {
+		testkit.WaitFor(t, "the document to be rejected", func() bool { return r.Metric(admin, "colonnade_config_rejected") == 1 })
+	}
+	r.scrape()
+	r.expect(t, "ColonnadeDocumentRejected")
 }
