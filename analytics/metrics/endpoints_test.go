@@ -89,7 +89,7 @@ func TestSeriesOfDeletedEndpointsGo(t *testing.T) {
 			time.Sleep(after)
 			text := scrape(t, reg)
 			for series, want := range map[string]bool{
-				`colonnade_endpoint_state{endpoint="gpu-1"`: true, `colonnade_endpoint_failures_total{endpoint="gpu-1"`: true,
+				`endpoint=""`: false, `colonnade_endpoint_state{endpoint="gpu-1"`: true, `colonnade_endpoint_failures_total{endpoint="gpu-1"`: true,
 				`colonnade_endpoint_state{endpoint="gpu-2"`: state, `colonnade_endpoint_slots{endpoint="gpu-2"`: state,
 				`colonnade_endpoint_failures_total{endpoint="gpu-2"`:                     counters,
 				`colonnade_endpoint_time_to_first_token_seconds_bucket{endpoint="gpu-2"`: counters,

@@ -3,6 +3,7 @@ package alerts_test
 import (
 	"maps"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -182,7 +183,11 @@ func rules(t *testing.T) (all []rule) {
 func TestEveryAlertIsTestedAndExplained(t *testing.T) {
 	t.Parallel()
 	var tests strings.Builder
-	for _, name := range []string{"faults_test.go", "states_test.go"} {
+	files, err := filepath.Glob("*_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range files {
 		data, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
