@@ -2,6 +2,7 @@ package files
 
 import (
 	"bytes"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -27,7 +28,8 @@ type ownDocuments struct {
 
 type versioned struct {
 	value    []byte
-	own      bool // no file has the key
+	own      bool   // no file has the key
+	place    string // FILE:LINE; empty if it is an own one
 	revision int64
 }
 
@@ -46,13 +48,14 @@ func (d *documents) setOwn(source string, docs []document.Raw) {
 	}
 }
 
-// update brings the set to what the files and the process have now. It reports whether anything has changed, and returns an
-// error for each new version that is bad, which only documents of the process can be.
-func (d *documents) update() (changed bool, failed []error) {
+// update brings the set to what the files and the process have now. It reports whether anything has changed, returns the changes of
+// documents in files, and an error for each new version that is bad, which only documents of the process can be.
+func (d *documents) update() (changed bool, changes []change, failed []error) {
 	wanted, order := d.wanted()
 	next := d.revision + 1
 	for _, key := range slices.Sorted(maps.Keys(d.inSet)) { // first, since what a document claims is free then
 		if _, stays := wanted[key]; !stays {
+			changes = appendChange(changes, "deleted", key, d.inSet[key])
 			d.set.Delete(key, next)
 			delete(d.inSet, key)
 			changed = true
@@ -61,7 +64,17 @@ func (d *documents) update() (changed bool, failed []error) {
 	for _, key := range order {
 		v, known := wanted[key], d.inSet[key]
 		if known.revision > 0 && known.own == v.own && bytes.Equal(known.value, v.value) {
+			known.place = v.place
+			d.inSet[key] = known
 			continue
+		}
+		switch {
+		case known.revision == 0:
+			changes = appendChange(changes, "created", key, v)
+		case v.own: // the process has a document of its own in its place
+			changes = appendChange(changes, "deleted", key, known)
+		default:
+			changes = appendChange(changes, "changed", key, v)
 		}
 		v.revision, changed = next, true
 		d.inSet[key] = v
@@ -74,25 +87,33 @@ func (d *documents) update() (changed bool, failed []error) {
 	if changed {
 		d.revision = next
 	}
-	return changed, failed
+	return changed, changes, failed
+}
+
+// appendChange appends a change, unless the document is one of the process.
+func appendChange(changes []change, action, key string, v versioned) []change {
+	if v.own {
+		return changes
+	}
+	return append(changes, change{action, key, v.place})
 }
 
 // wanted returns what the set should have, and the keys in the order in which they are put. A file wins over the process,
 // and the source that came first over the others.
 func (d *documents) wanted() (byKey map[string]versioned, order []string) {
 	byKey = map[string]versioned{}
-	add := func(doc document.Raw, own bool) {
+	add := func(doc document.Raw, place string) {
 		if _, taken := byKey[doc.Key]; !taken {
-			byKey[doc.Key] = versioned{value: doc.Value, own: own}
+			byKey[doc.Key] = versioned{value: doc.Value, own: place == "", place: place}
 			order = append(order, doc.Key)
 		}
 	}
 	for _, doc := range d.files {
-		add(doc.Raw, false)
+		add(doc.Raw, fmt.Sprintf("%s:%d", doc.File, doc.Line))
 	}
 	for _, own := range d.own {
 		for _, doc := range own.docs {
-			add(doc, true)
+			add(doc, "")
 		}
 	}
 	return byKey, order

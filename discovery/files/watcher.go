@@ -157,9 +157,12 @@ func (w *Watcher) SetOwn(source string, docs []document.Raw) {
 	}
 }
 
-// updateLocked reports whether the documents in force have changed.
+// updateLocked reports whether the documents in force have changed, and logs what has changed since the first load.
 func (w *Watcher) updateLocked() bool {
-	changed, failed := w.docs.update()
+	changed, changes, failed := w.docs.update()
+	if w.loaded {
+		logChanges(w.config.Logger, changes, w.docs.left())
+	}
 	for _, err := range failed {
 		w.config.Logger.Warn("own document rejected", "error", err)
 	}
