@@ -64,6 +64,7 @@ func TestLastDocumentIsHeld(t *testing.T) {
 	f("pools/q", "pools/q")
 	f("endpoints/ams/p", "endpoints/ams/p")
 	f("endpoints/ams/p endpoints/fra/q", "endpoints/ams/p", "endpoints/fra/q")
+	f("endpoints/ams/p models/a models/b models/c", "endpoints/ams/p", "models/a", "models/b", "models/c") // the models are in force, and name it
 	// No model names the pools then.
 	f("", "models/b", "models/c", "pools/q", "endpoints/ams/q", "endpoints/fra/q")
 }

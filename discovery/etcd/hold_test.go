@@ -10,6 +10,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"colonnade/discovery/etcd"
+	"colonnade/fleet/document"
 	"colonnade/internal/testkit"
 )
 
@@ -62,6 +63,45 @@ func TestMassDeletion(t *testing.T) {
 	becomes(t, w, "m00", 2)
 	s.confirm(at)
 	settles(t, w, 1, nil)
+}
+
+// A deletion that is confirmed in the same transaction is not held back, and its author is in the log. The confirmation names its revision, so that
+// the document confirms nothing in another store. The author of a change to other kinds makes no table.
+func TestDeleteConfirmed(t *testing.T) {
+	s := start(t)
+	keys := s.models(4)
+	var log logbook
+	w, _ := watch(t, etcd.Config{Client: s.client, Kinds: []string{"models/"}, Logger: log.logger()})
+	ready(t, w)
+	found, revision, err := s.writer().DeleteConfirmed(s.ctx(), append(keys[:3:3], "models/none"))
+	if err != nil || !slices.Equal(found, keys[:3]) {
+		t.Fatalf("deleted %q: %v", found, err)
+	}
+	settles(t, w, 1, nil)
+	if kv := s.get("deletions"); kv == nil || string(kv.Value) != fmt.Sprintf("confirmed: %d\n", revision) {
+		t.Errorf("the confirmation is %+v, want one of revision %d", kv, revision)
+	}
+	testkit.WaitFor(t, "the deletion in the log", func() bool {
+		return log.count(fmt.Sprintf(`msg="documents deleted" documents=3 kind=models keys="models/m00, models/m01, models/m02" revision=%d by="alice@laptop: TestDeleteConfirmed"`, revision)) == 1
+	})
+	if log.count("holding") != 0 {
+		t.Errorf("held back meanwhile:\n%s", log.String())
+	}
+	testkit.WaitFor(t, "the confirmation", func() bool { return w.State().Revision > revision })
+	tables := w.State().Tables
+	if _, err := s.writer().Apply(s.ctx(), []document.Raw{{Key: "accounts/other", Value: []byte("{}")}}); err != nil {
+		t.Fatal(err)
+	}
+	by := s.get(etcd.AuthorKey).ModRevision
+	testkit.WaitFor(t, "the author to be seen", func() bool { return w.State().Revision >= by })
+	s.put(keys[3], "retry: {errors: 5}")
+	becomes(t, w, "m03", 5)
+	if got := w.State().Tables; got > tables+2 {
+		t.Errorf("%d tables for one change and one confirmation", got-tables)
+	}
+	if _, revision, err := s.writer().DeleteConfirmed(s.ctx(), []string{"models/none"}); err != nil || revision != 0 {
+		t.Errorf("nothing to delete: confirmed %d, %v", revision, err)
+	}
 }
 
 // Deletions one by one are held back from the one on that is too many.
