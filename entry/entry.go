@@ -130,6 +130,9 @@ func New(c Config) (*Entry, error) {
 		OnRefusedConn: func() { e.metrics.Refused(reasons.TooManyConnections) }, // there is no request, and so no event
 	})
 	metrics.RegisterColos(c.Metrics, e.coloStates)
+	if e.limiter.State().Redis {
+		metrics.RegisterRedis(c.Metrics, func() bool { return e.limiter.State().Away.IsZero() })
+	}
 	metrics.RegisterOutOfTurn(c.Metrics, e.transport.Distrusted)
 	metrics.RegisterConnections(c.Metrics, func() metrics.ConnStats {
 		return metrics.ConnStats(e.http.ConnStats())

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"time"
 
 	"colonnade/admin"
 	"colonnade/discovery/etcd"
@@ -119,10 +120,34 @@ func (r *runtime) entrySettings(c *EntryConfig) (entry.Config, error) {
 
 // newLimiter returns what enforces limits of requests, tokens and cost.
 func (r *runtime) newLimiter(c *EntryConfig) (*shared.Limiter, error) {
-	return shared.New(shared.Config{
+	limiter, err := shared.New(shared.Config{
 		Redis: c.Redis, Timeout: shared.DefaultTimeout, Nodes: func() int { return liveEntries(r.watcher.Table(), c.Node) },
 		File: c.file("budgets"), Logger: c.Logger,
 	})
+	r.limiter = limiter
+	return limiter, err
+}
+
+// RedisState says whether limits are shared through Redis.
+type RedisState struct {
+	Up    bool      `json:"up"`              // false: the entry enforces its share of limits
+	Since time.Time `json:"since,omitzero"`  // when it stopped answering
+	Error string    `json:"error,omitempty"` // why
+}
+
+// redisState returns nil for a node without Redis.
+func (r *runtime) redisState() *RedisState {
+	if r.limiter == nil {
+		return nil
+	}
+	s := r.limiter.State()
+	switch {
+	case !s.Redis:
+		return nil
+	case s.Away.IsZero():
+		return &RedisState{Up: true}
+	}
+	return &RedisState{Since: s.Away, Error: s.Err.Error()}
 }
 
 // liveEntries returns the number of registered entries. The entry called self lives, whether it is registered or not.

@@ -23,6 +23,7 @@ import (
 	"colonnade/forwarding/peer"
 	"colonnade/forwarding/peertls"
 	"colonnade/forwarding/server"
+	"colonnade/ratelimit/shared"
 )
 
 const (
@@ -87,6 +88,8 @@ type runtime struct {
 	requests net.Listener
 	admin    net.Listener
 	pages    adminServer
+
+	limiter *shared.Limiter // of an entry; nil for a colo server
 
 	certificates []func() []CertificateState // which may be renewed
 	acme         *acmecert.Source            // nil without

@@ -22,6 +22,7 @@ type ConfigState struct {
 	HeldDeletions    []fleet.HeldDeletion `json:"held_deletions,omitempty"` // how those vanished, in the same order
 	ExpiredLeases    []string             `json:"expired_leases"`           // keys whose leases have expired and that stay in force for a while
 
+	Redis        *RedisState          `json:"redis,omitempty"`      // absent: limits are not shared through Redis
 	FleetKeys    *FleetKeyState       `json:"fleet_keys,omitempty"` // absent: a process that has no other nodes, or a node of an older version
 	Certificates []CertificateState   `json:"certificates"`
 	Unresponsive []entry.Unresponsive `json:"unresponsive_servers"` // colo servers that have not answered the last request of an entry
@@ -54,7 +55,7 @@ func (r *runtime) configState() ConfigState {
 		Node: r.config.Node, Version: Version(), Source: r.source, Revision: s.Revision, AgeSeconds: s.Age.Seconds(),
 		Rejected: notNil(s.Rejected), Conflicts: notNil(s.Conflicts), PendingDeletions: notNil(s.PendingDeletions), HeldDeletions: s.HeldDeletions, ExpiredLeases: notNil(s.ExpiredLeases),
 		Certificates: []CertificateState{}, Unresponsive: []entry.Unresponsive{}, UnreachedColos: []entry.ObservedColo{}, LostEvents: []string{},
-		Records: []RecordProblem{}, FleetKeys: r.keys.state(),
+		Records: []RecordProblem{}, FleetKeys: r.keys.state(), Redis: r.redisState(),
 	}
 	for _, err := range r.log.Problems() {
 		c.LostEvents = append(c.LostEvents, err.Error())

@@ -73,6 +73,19 @@ func RegisterEvents(reg Registerer, stats func() journal.Stats) {
 	})
 }
 
+// RegisterRedis registers whether the Redis through which entries share limits answers. up is called at each scrape.
+func RegisterRedis(reg Registerer, up func() bool) {
+	reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "colonnade_redis_up",
+		Help: "1 while Redis answers and limits are shared; 0 while the entry enforces its share of them. Only with -redis.",
+	}, func() float64 {
+		if up() {
+			return 1
+		}
+		return 0
+	}))
+}
+
 // RegisterOutOfTurn registers how many servers a node keeps no connections to. count is called at each scrape.
 func RegisterOutOfTurn(reg Registerer, count func() int) {
 	reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{

@@ -90,6 +90,7 @@ func problems(s *fleetState, q *poolQuery) []problem {
 		l.addNode(s, &s.Nodes[i])
 	}
 	l.addFleetKeys(s.Nodes)
+	l.addRedis(s.Nodes)
 	l.addRecords(s, q)
 	l.addBlocked(s)
 	if held := heldBy(s.Nodes); len(held.keys) > 0 {
