@@ -33,4 +33,8 @@
 // down after its first, since as a rule its URL is wrong or it has yet to start, and is checked again after 0.1 s, 0.2 s,
 // 0.4 s and so on, up to its interval. A refused or reset connection, of which no request can be the cause, ejects at once
 // and for a second, and lets the engine be checked as often, until it answers.
+//
+// A health check that times out says nothing of an engine that is busy, as long as it sends anything to any of its requests. One that does
+// neither hangs, and is silent: it is out until it gives a sign of life; see silence. Requests note bytes that arrive ([Grant.Received])
+// and clients that leave ([Grant.GaveUp]).
 package admission

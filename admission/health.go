@@ -30,9 +30,19 @@ type health struct {
 	checkFailures int  // of health checks, in a row
 	down          bool
 	checkError    string // of the last health check; empty if it succeeded
+
+	silence silence
 }
 
-func (h *health) usable() bool { return !h.ejected && !h.down }
+// The states of an endpoint by its health, the worst first.
+const (
+	stateDown    = "down"
+	stateSilent  = "silent"
+	stateEjected = "ejected"
+	stateUp      = "up"
+)
+
+func (h *health) usable() bool { return h.state() == stateUp }
 
 // failed counts one failed request. It ejects after failuresToEject in a row, if it may.
 func (h *health) failed(now time.Time, reason string, may func() bool) {
@@ -84,9 +94,17 @@ func (h *health) checked(now time.Time, err error) {
 
 func (h *health) failsChecks() bool { return h.checkFailures >= checksToTakeDown }
 
+// fails reports whether the health checks of an engine that is out have failed again and again.
+func (h *health) fails() bool {
+	return h.down && h.failsChecks() || h.silence.silent && h.silence.timeouts >= checksToTakeDown
+}
+
 // checkInterval is the time to the next health check, where the document says interval.
 func (h *health) checkInterval(interval time.Duration) time.Duration {
-	if h.answered && !h.refusing {
+	switch {
+	case h.silence.suspect() && !h.silence.silent:
+		return min(interval, suspectInterval)
+	case h.answered && !h.refusing:
 		return interval
 	}
 	return min(interval, firstCheckInterval<<min(max(h.checkFailures-1, 0), 10))
@@ -104,7 +122,10 @@ func (h *health) readmit() { h.ejected, h.failures = false, failuresToEject-1 }
 
 // reason returns the error behind the state; empty if there is none.
 func (h *health) reason() string {
-	if h.ejected && !h.down {
+	switch h.state() {
+	case stateSilent:
+		return h.silence.reason()
+	case stateEjected:
 		return h.failure
 	}
 	return h.checkError
@@ -114,9 +135,11 @@ func (h *health) reason() string {
 func (h *health) state() string {
 	switch {
 	case h.down:
-		return "down"
+		return stateDown
+	case h.silence.silent:
+		return stateSilent
 	case h.ejected:
-		return "ejected"
+		return stateEjected
 	}
-	return "up"
+	return stateUp
 }

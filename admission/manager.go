@@ -35,6 +35,7 @@ type Manager struct {
 	reconcilePending bool                      // an endpoint waits for slots that another pool holds
 	closed           bool                      // no request may wait any more
 	draining         bool                      // no permit is granted any more
+	listened         time.Time                 // when it was last looked what engines have sent
 }
 
 // engine is one URL, whichever pool and document it is in.
@@ -46,6 +47,7 @@ type engine struct {
 	since    time.Time     // when the state of health changed last; zero: never
 	checkDue bool          // check its health at once: the document has changed how to
 	recheck  chan struct{} // to its monitor: the time of the next check has changed
+	signs    *signsOfLife
 
 	lacks  map[string]lack // what the engine has said that it lacks, by name; see [Pool.Lacks]
 	listed []string        // models and adapters that the engine lists; nil: not known
@@ -158,7 +160,7 @@ func (m *Manager) configureLocked(doc *fleet.Pool) {
 func (m *Manager) addEndpointLocked(e *fleet.Endpoint, p *Pool) {
 	known := m.engines[e.URL]
 	if known == nil {
-		known = &engine{recheck: make(chan struct{}, 1)}
+		known = &engine{recheck: make(chan struct{}, 1), signs: new(signsOfLife)}
 		m.engines[e.URL] = known
 	}
 	if old := known.endpoint; old != nil && (old.Health != e.Health || old.Credential != e.Credential) {

@@ -23,6 +23,11 @@ func (m *Manager) report(url string, change func(*health)) {
 	if !ok || !e.granted {
 		return // of an engine on which another server grants permits, that server judges
 	}
+	m.changeLocked(e, time.Now(), change)
+}
+
+// changeLocked changes the health of e, and with it whether its pool uses e.
+func (m *Manager) changeLocked(e *engine, now time.Time, change func(*health)) {
 	before, refusing := e.health.state(), e.health.refusing
 	change(&e.health)
 	after := e.health.state()
@@ -32,11 +37,14 @@ func (m *Manager) report(url string, change func(*health)) {
 	if before == after {
 		return
 	}
-	e.since = time.Now()
-	m.logger.Warn("endpoint state changed", "endpoint", e.endpoint.ID, "url", url, "pool", e.endpoint.Pool,
+	m.logger.Warn("endpoint state changed", "endpoint", e.endpoint.ID, "url", e.endpoint.URL, "pool", e.endpoint.Pool,
 		"state", after, "was", before, "error", e.health.reason())
+	e.since = now
+	if after == stateSilent {
+		e.since = now.Add(-e.health.silence.mute)
+	}
 	if e.pool != nil {
-		e.pool.permits.SetUsable(url, e.usable())
+		e.pool.permits.SetUsable(e.endpoint.URL, e.usable())
 	}
 	if e.health.ejected {
 		e.wake()
@@ -137,16 +145,24 @@ func (m *Manager) monitor(ctx context.Context, e *engine) {
 // check makes one health check of e.
 func (m *Manager) check(ctx context.Context, e *engine) {
 	doc := m.documentOf(e)
-	limited, cancel := context.WithTimeout(ctx, doc.Health.Timeout.Std())
+	began, timeout := time.Now(), doc.Health.Timeout.Std()
+	limited, cancel := context.WithTimeout(ctx, timeout)
 	err := m.healthCheck(limited, doc)
 	cancel()
-	if ctx.Err() != nil {
+	now := time.Now()
+	took := now.Sub(began)
+	late := isTimeout(err)
+	if ctx.Err() != nil || errors.Is(err, ErrNotChecked) || late && took > timeout+maxListenGap {
+		return // nothing is known of the engine: this node was stopped meanwhile, or had no processor
+	}
+	if late && m.mayBeLate(e) {
+		m.report(doc.URL, func(h *health) { h.silence.timedOut(took) })
 		return
 	}
-	if errors.Is(err, ErrNotChecked) || isTimeout(err) && m.busy(e) {
-		return // an engine that is busy may answer its health path late
+	if err == nil {
+		e.signs.received.Store(true) // also this shows that it lives
 	}
-	now, wasOut := time.Now(), false
+	wasOut := false
 	m.report(doc.URL, func(h *health) {
 		wasOut = h.down || h.refusing || h.checkFailures > 0
 		h.checked(now, err)
@@ -162,11 +178,16 @@ func (m *Manager) documentOf(e *engine) *fleet.Endpoint {
 	return e.endpoint
 }
 
-func (m *Manager) busy(e *engine) bool {
+// mayBeLate reports whether a health check that times out says only as much as the silence of the engine's requests: it may be busy, or is
+// silent already.
+func (m *Manager) mayBeLate(e *engine) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if e.pool == nil {
 		return false
+	}
+	if e.health.silence.silent {
+		return true
 	}
 	for _, s := range e.pool.permits.Endpoints() {
 		if s.URL == e.endpoint.URL {
@@ -206,7 +227,7 @@ func (m *Manager) DeadEndpoints() []string {
 	var keys []string
 	for _, e := range m.engines {
 		key := string(fleet.KindEndpoint) + "/" + e.endpoint.Colo + "/" + e.endpoint.ID
-		if e.pool != nil && e.granted && e.health.down && e.health.failsChecks() && slices.Contains(m.suspects, key) {
+		if e.pool != nil && e.granted && e.health.fails() && slices.Contains(m.suspects, key) {
 			keys = append(keys, key)
 		}
 	}

@@ -23,9 +23,15 @@ type Pool struct {
 	removed bool // the last table does not have it; guarded by the manager's mutex
 
 	document  atomic.Pointer[fleet.Pool]
-	endpoints atomic.Pointer[map[string]*fleet.Endpoint] // by URL
-	lacking   atomic.Pointer[lacking]                    // nil: no endpoint lacks anything
+	endpoints atomic.Pointer[map[string]member] // by URL
+	lacking   atomic.Pointer[lacking]           // nil: no endpoint lacks anything
 	ttft      ttftByClass
+}
+
+// member is an endpoint of a pool.
+type member struct {
+	*fleet.Endpoint
+	signs *signsOfLife // of its engine
 }
 
 // Grant is a permit and the endpoint that it is for. It must be released once.
@@ -35,6 +41,18 @@ type Grant struct {
 
 	waitedBefore time.Duration // wait for permits that could not be used
 	grantedAt    time.Time     // only of an endpoint with concurrency: auto
+	signs        *signsOfLife
+}
+
+// Received returns where to note that bytes of the engine have arrived for the request: they show that the engine lives.
+func (g Grant) Received() *atomic.Bool { return &g.signs.received }
+
+// GaveUp notes that the request ends before its answer does, because its client has left or its time has run out. The engine may hang;
+// until it gives a sign of life, the release of the permit does not count as that of a request that was served. The permit must still be
+// held.
+func (g Grant) GaveUp() {
+	g.signs.gaveUp.Add(1)
+	g.Abandoned()
 }
 
 // Queued returns how long the request waited, in all.
@@ -70,8 +88,8 @@ func (p *Pool) Acquire(ctx context.Context, r permits.Request) (Grant, error) {
 	}
 }
 
-func newGrant(permit permits.Permit, e *fleet.Endpoint, before time.Duration) Grant {
-	g := Grant{Permit: permit, Endpoint: e, waitedBefore: before}
+func newGrant(permit permits.Permit, e member, before time.Duration) Grant {
+	g := Grant{Permit: permit, Endpoint: e.Endpoint, signs: e.signs, waitedBefore: before}
 	if e.Auto != nil {
 		g.grantedAt = time.Now()
 	}

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"colonnade/fleet"
 	"colonnade/permits"
 )
 
@@ -16,7 +15,9 @@ const reconcileInterval = 50 * time.Millisecond
 func (m *Manager) reconcile() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.tickLocked(time.Now())
+	now := time.Now()
+	m.tickLocked(now)
+	m.listenLocked(now)
 	if m.reconcilePending {
 		m.reconcileLocked()
 	}
@@ -56,16 +57,16 @@ func (m *Manager) reconcileLocked() {
 }
 
 // endpointsByPoolLocked returns the endpoints of each pool, by URL.
-func (m *Manager) endpointsByPoolLocked() map[*Pool]map[string]*fleet.Endpoint {
-	placed := map[*Pool]map[string]*fleet.Endpoint{}
+func (m *Manager) endpointsByPoolLocked() map[*Pool]map[string]member {
+	placed := map[*Pool]map[string]member{}
 	for url, e := range m.engines {
 		if e.pool == nil {
 			continue
 		}
 		if placed[e.pool] == nil {
-			placed[e.pool] = map[string]*fleet.Endpoint{}
+			placed[e.pool] = map[string]member{}
 		}
-		placed[e.pool][url] = e.endpoint
+		placed[e.pool][url] = member{e.endpoint, e.signs}
 	}
 	return placed
 }

@@ -3,6 +3,7 @@ package admission_test
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -33,10 +34,12 @@ type scenario struct {
 }
 
 // newScenario runs a manager until the test's end.
-func newScenario(t testing.TB) *scenario {
+func newScenario(t testing.TB) *scenario { return newScenarioWith(t, slog.New(slog.DiscardHandler)) }
+
+func newScenarioWith(t testing.TB, logger *slog.Logger) *scenario {
 	t.Helper()
 	s := &scenario{TB: t, documents: document.NewSet(), unhealthy: map[string]error{}}
-	s.Manager = admission.NewManager("ams", s.checkHealth, slog.New(slog.DiscardHandler))
+	s.Manager = admission.NewManager("ams", s.checkHealth, logger)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -59,10 +62,25 @@ func play(t *testing.T, f func(s *scenario)) {
 	synctest.Test(t, func(t *testing.T) { f(newScenario(t)) })
 }
 
-func (s *scenario) checkHealth(_ context.Context, e *fleet.Endpoint) error {
+// errHangs and errStopped make a health check end with the timeout: in time, and a minute late, as if this node had been stopped meanwhile.
+var (
+	errHangs   = errors.New("engine hangs")
+	errStopped = errors.New("node was stopped")
+)
+
+func (s *scenario) checkHealth(ctx context.Context, e *fleet.Endpoint) error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	return cmp.Or(s.unhealthy[e.ID], s.unhealthy[e.Health.Path])
+	err := cmp.Or(s.unhealthy[e.ID], s.unhealthy[e.Health.Path])
+	s.mu.Unlock()
+	switch {
+	case errors.Is(err, errHangs):
+		<-ctx.Done()
+		return ctx.Err()
+	case errors.Is(err, errStopped):
+		time.Sleep(time.Minute)
+		return context.DeadlineExceeded
+	}
+	return err
 }
 
 // setHealth makes the health checks of an endpoint, by its ID or by its health path, end with err; nil: they succeed.

@@ -133,6 +133,13 @@ func (c *call) releaseUnserved() {
 	}
 }
 
+// gaveUp notes that the attempt ends before the engine's answer does, because the client has left or the time has run out.
+func (c *call) gaveUp() {
+	if c.held {
+		c.grant.GaveUp()
+	}
+}
+
 // permitRequest returns the request for a permit.
 func (c *call) permitRequest() permits.Request {
 	queue := c.pool.Document().Queue
@@ -249,6 +256,7 @@ func (c *call) dispatch() (*transport.Response, error) {
 		Deadline:       c.deadline,
 		Linger:         Linger,
 		Tick:           c.request.Tick,
+		Received:       c.grant.Received(),
 	}
 	if c.request.Handshake != nil {
 		c.toHandshake(&r, edit.Model)

@@ -164,6 +164,7 @@ func (c *call) classifyError(err error) decision {
 			verdict: hop.Verdict{Kind: hop.VerdictError, Reason: string(permits.Draining), Final: true},
 		}}
 	case !errors.As(err, &failed):
+		c.gaveUp()
 		return decision{outcome: analytics.OutcomeClientGone, failure: reasons.ClientGone, refusal: refusal{gone: err}}
 	case failed.Timeout && (failed.Phase != transport.PhaseConnect || c.outOfTime()):
 		return c.timedOut(failed)
@@ -180,6 +181,7 @@ func (c *call) outOfTime() bool { return !c.firstByte.Before(earlier(c.firstByte
 
 // timedOut decides after an attempt for which no time is left.
 func (c *call) timedOut(failed *transport.ExchangeError) decision {
+	c.gaveUp()
 	// The endpoint is not to blame for the client's deadline, nor if the request came to it late.
 	limits := &c.model.Timeouts
 	if failed.Phase != transport.PhaseConnect && !c.clientDeadline && c.firstByte.Sub(c.sent) >= min(limits.FirstByte, limits.Total).Std()/2 {
@@ -200,6 +202,9 @@ func (c *call) timedOut(failed *transport.ExchangeError) decision {
 // from a budget: it tries each endpoint once.
 func (c *call) notSent(reason string) decision {
 	c.unsent++
+	if c.held {
+		c.grant.Abandoned() // a slot on which nothing ran says nothing of how long others take
+	}
 	next := c.attemptFailed(reason, true)
 	if c.lastFailure != nil && c.lastFailure.err.NoRetry {
 		next.refusal = *c.lastFailure // an engine may have generated an answer before

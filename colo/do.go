@@ -241,6 +241,9 @@ func (c *call) ended(response *transport.Response, end relay.Outcome) {
 		// But not for a request that took all its time: the client may have been slow.
 		c.pool.Failed(c.grant.Endpoint, end.Reason)
 	}
+	if end.Kind != relay.OutcomeCompleted && end.Kind != relay.OutcomeEngineError {
+		c.gaveUp()
+	}
 	c.usage = usageOfStream(response, end.Kind == relay.OutcomeCompleted)
 	if response.Done() {
 		c.release()

@@ -68,4 +68,8 @@ type Health struct {
 	Interval Duration `json:"interval" range:"10ms,1h"`
 	// Time after which a check has failed. Default: by engine.
 	Timeout Duration `json:"timeout" range:"10ms,10m"`
+	// Time after which an engine that works on requests is taken out because it is silent: for so long it has sent no byte to any of
+	// them, and for half of it at least it has answered no health check. Half as long after three clients in a row gave up. It must be
+	// longer than an engine may do nothing but compute, without streaming and without answering its health path. Default: by engine.
+	Silence Duration `json:"silence" range:"10ms,1h"`
 }

@@ -86,16 +86,19 @@ func (p *Pool) checkPermitsLocked(fail failFunc) {
 }
 
 func (p *Pool) checkSlotsLocked(fail failFunc) {
-	limit, free := 0, 0
+	limit, responsive, free := 0, 0, 0
 	for i, e := range p.order {
 		if e.index != i {
 			fail("endpoint %q has index %d, is at %d", e.ID, e.index, i)
 		}
 		limit += e.limit()
+		if !e.doubtful {
+			responsive += e.limit()
+		}
 		free += e.free()
 	}
-	if limit != p.limit || free != p.free {
-		fail("limit %d and %d free, counted %d and %d", p.limit, p.free, limit, free)
+	if limit != p.limit || responsive != p.responsive || free != p.free {
+		fail("limit %d, of which %d respond, and %d free; counted %d, %d and %d", p.limit, p.responsive, p.free, limit, responsive, free)
 	}
 }
 

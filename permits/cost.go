@@ -32,6 +32,11 @@ func (t Permit) Charge(output float64) {
 // may call it, and not after Release.
 func (t Permit) BlockedOnClient(d time.Duration) { t.state.blockedOnClient = d }
 
+// Abandoned reports that the request ends before its answer does, because its client has left or its time has run out. Unless the engine
+// gives a sign of life afterwards ([Pool.ReportLife]), the release says nothing of how long permits are held, since the engine may hang.
+// Only the permit's holder may call it, and not after Release.
+func (t Permit) Abandoned() { t.state.abandoned = true }
+
 // settleLocked charges an account what a permit that ends has used, and at least what its slot cost for the time that it
 // was held: a client that reads slowly keeps others out, however little it reads.
 func (p *Pool) settleLocked(now time.Duration, s *permitState, o outcome) {
@@ -40,8 +45,10 @@ func (p *Pool) settleLocked(now time.Duration, s *permitState, o outcome) {
 		return
 	}
 	held := now - s.granted
-	p.holds.completed(now, held)
-	p.queue.ObserveHold(&s.running, held, time.Duration(p.holds.mean))
+	hangs := s.abandoned && s.endpoint.doubtful
+	if !hangs {
+		p.observeHoldLocked(now, s, held)
+	}
 	if p.config.Cost == ByRequests {
 		p.queue.Finish(s.running, math.NaN())
 		return
@@ -52,10 +59,22 @@ func (p *Pool) settleLocked(now time.Duration, s *permitState, o outcome) {
 			o.used = UnknownUse() // what it used has no price: the estimate is better than no cost at all
 		}
 		used = s.used(o.used)
-		p.holds.slotCost.add(used, held, s.blockedOnClient)
+		if !hangs {
+			p.holds.slotCost.add(used, held, s.blockedOnClient)
+		}
 		p.queue.Learn(s.running, o.used)
 	}
 	p.queue.Finish(s.running, max(used, p.slotCostLocked(held)))
+}
+
+// observeHoldLocked learns from how long a permit was held.
+func (p *Pool) observeHoldLocked(now time.Duration, s *permitState, held time.Duration) {
+	if s.abandoned {
+		s.endpoint.abandoned.add(held)
+	} else {
+		p.holds.completed(now, held)
+	}
+	p.queue.ObserveHold(&s.running, held, time.Duration(p.holds.mean))
 }
 
 // used is the cost of a permit that ends: as far as it is known, and as estimated for the rest.

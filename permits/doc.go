@@ -67,6 +67,10 @@
 // max(slots, 3) / silence, where the silence began with the last release, or when all slots were taken if that is later. This
 // bounds the promised rate when engines hang, without mistaking a batch of requests that started together for a hang.
 //
+// A permit that is released because its client has left (Permit.Abandoned) frees a slot only if the engine lives. It counts as a
+// completion once the engine has given a sign of life afterwards, and not at all if the engine is found doubtful before
+// ([Pool.ReportLife]). Slots of doubtful endpoints do not count in the rate while the pool has others.
+//
 // The expected wait of a newcomer is (requests ahead of it + 1) / rate; only those are ahead of it that its account's fair
 // share puts first. Where its account is at a cap, it waits for permits of that account, at the rate at which these are
 // released: by how long the account's own requests hold their slots. A waiting request can report its progress

@@ -15,6 +15,9 @@ type endpoint struct {
 	removed bool // no longer of the pool; kept while permits are held
 	usable  bool
 
+	doubtful  bool      // as by ReportLife
+	abandoned abandoned // releases that nothing has proven yet
+
 	full      bool // the engine said so; true until fullTimer ends it, and not by the passing of fullUntil alone
 	fullUntil time.Duration
 	fullTimer *time.Timer
@@ -156,6 +159,29 @@ func (p *Pool) SetUsable(id string, usable bool) {
 		e.usable = usable
 		p.adjustLocked(now, served && !e.serves())
 	}
+}
+
+// ReportLife reports whether the engine of an endpoint lives, and returns how many permits are held on it. The slots of a doubtful
+// endpoint are granted, but do not count in the drain rate. An ID that the pool does not have is ignored.
+func (p *Pool) ReportLife(id string, l Life) (held int) {
+	now := p.instant()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e := p.endpoints[id]
+	if e == nil {
+		return 0
+	}
+	switch l {
+	case Alive:
+		p.holds.proven(now, &e.abandoned)
+	case Doubtful:
+		e.abandoned = abandoned{}
+	}
+	if doubtful := l == Doubtful; doubtful != e.doubtful {
+		e.doubtful = doubtful
+		p.recountLocked()
+	}
+	return e.held
 }
 
 // MarkFull keeps new permits off an endpoint for a while, because its engine said that it has no room. Of several marks the

@@ -36,6 +36,7 @@ type permitState struct {
 	input           float64       // estimated cost of its input
 	reported        atomic.Uint64 // cost by the last Charge: the bits of a float64; the pool reads it while it is stored
 	blockedOnClient time.Duration // stored by the holder; read only at the release
+	abandoned       bool          // likewise
 }
 
 func (s *permitState) permit() Permit {
@@ -117,7 +118,7 @@ func (p *Pool) grantLocked(now time.Duration, e *endpoint, running fairqueue.Run
 	s.serial, s.endpoint, s.id, s.running, s.granted = p.serial, e, e.ID, running, now
 	s.queued, s.queueLen, s.held = 0, 0, e.Taken+e.held
 	s.epoch = p.epoch
-	s.input, s.blockedOnClient = running.Estimate().Input, 0
+	s.input, s.blockedOnClient, s.abandoned = running.Estimate().Input, 0, false
 	if s.reported.Load() != 0 { // a load is cheaper than a store, and nearly always enough
 		s.reported.Store(0)
 	}

@@ -27,6 +27,7 @@ type Pool struct {
 	order       []*endpoint          // the endpoints of the pool, in the order of SetEndpoints
 	nextChoice  int                  // index in order where the next choice begins
 	limit       int                  // slots of the usable endpoints
+	responsive  int                  // of these, the slots of endpoints that are not doubtful
 	free        int                  // slots that can be granted now
 
 	states       []*permitState // as many as were ever held at once; those that are held come first
@@ -117,9 +118,12 @@ func (p *Pool) instant() time.Duration { return time.Since(p.began) }
 
 // recountLocked adds up the slots after a change of endpoints.
 func (p *Pool) recountLocked() {
-	p.limit, p.free = 0, 0
+	p.limit, p.responsive, p.free = 0, 0, 0
 	for _, e := range p.order {
 		p.limit += e.limit()
+		if !e.doubtful {
+			p.responsive += e.limit()
+		}
 		p.free += e.free()
 	}
 }

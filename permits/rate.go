@@ -49,8 +49,35 @@ func (h *holds) rateIf(mean float64, now, fullSince time.Duration, slots int) fl
 	return rate
 }
 
+// abandoned are releases of permits by requests that gave up: their slots are free again only if the engine lives.
+type abandoned struct {
+	n    int
+	held time.Duration // in all
+}
+
+func (a *abandoned) add(held time.Duration) {
+	a.n++
+	a.held += held
+}
+
+// proven counts releases as completions, since their engine has shown that it lives.
+func (h *holds) proven(now time.Duration, a *abandoned) {
+	for range min(a.n, meanWindow) { // more would change nothing
+		h.completed(now, a.held/time.Duration(a.n))
+	}
+	*a = abandoned{}
+}
+
+// drainSlotsLocked is how many slots are expected to be released: those of engines that may hang do not count while there are others.
+func (p *Pool) drainSlotsLocked() int {
+	if p.responsive > 0 {
+		return p.responsive
+	}
+	return p.limit
+}
+
 func (p *Pool) rateLocked(now time.Duration) float64 {
-	return p.holds.rate(now, p.fullSince, p.limit)
+	return p.holds.rate(now, p.fullSince, p.drainSlotsLocked())
 }
 
 // expectedLocked returns how long a newcomer without a free slot would wait, and whether that is known.

@@ -47,8 +47,8 @@ type EndpointStats struct {
 // Health is what is known of an endpoint beside its slots. It is for package admission to fill in.
 type Health struct {
 	ID           string     `json:"id"`               // of its document; empty once no document names it
-	State        string     `json:"state"`            // up, down, ejected or withheld; gone once no document names it
-	StateSeconds *float64   `json:"state_seconds"`    // since State changed; nil: not since the server knows it
+	State        string     `json:"state"`            // up, down, silent, ejected or withheld; gone once no document names it
+	StateSeconds *float64   `json:"state_seconds"`    // since State changed, and of a silent endpoint since its last sign of life; nil: not since the server knows it
 	Reason       string     `json:"reason,omitempty"` // the error of the last health check; of an ejected endpoint, the last failure
 	Auto         *AutoStats `json:"auto,omitempty"`   // of a limit that is found; without it, Concurrency is the document's
 }

@@ -79,6 +79,16 @@ type Endpoint struct {
 	Withheld bool
 }
 
+// Life is what is known of whether an engine lives.
+type Life uint8
+
+// The states of knowledge about an engine.
+const (
+	Unheard  Life = iota // nothing new
+	Alive                // it has sent something since the last report
+	Doubtful             // it sends nothing, and does not answer its health check: permits there may never be released
+)
+
 // Request asks for one permit.
 type Request struct {
 	Account    string

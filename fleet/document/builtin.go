@@ -46,16 +46,17 @@ limits: {concurrent: 1024}
 // builtinEngines are the defaults by engine. Concurrency is a conservative guess for one GPU, below what the engine
 // accepts: vllm, sglang and tgi batch hundreds of sequences but slow down with each; requests to tei are short; llamacpp
 // and ollama serve one sequence at a time unless configured otherwise, and would queue the others themselves. The health
-// check of sglang generates a token, and so waits behind a busy batch.
+// check of sglang generates a token, and so waits behind a busy batch. All others answer their health path beside what they generate, so
+// one that neither does nor streams anything for ten seconds hangs.
 const builtinEngines = `
-vllm:     {concurrency: 16, health: {path: /health, interval: 5s, timeout: 2s}}
-sglang:   {concurrency: 16, health: {path: /health, interval: 10s, timeout: 20s}}
-tgi:      {concurrency: 16, health: {path: /health, interval: 5s, timeout: 2s}}
-tei:      {concurrency: 32, health: {path: /health, interval: 5s, timeout: 2s}}
-llamacpp: {concurrency: 1, health: {path: /health, interval: 5s, timeout: 2s}}
-ollama:   {concurrency: 1, health: {path: /api/version, interval: 5s, timeout: 5s}}
-triton:   {concurrency: 8, health: {path: /health/ready, interval: 5s, timeout: 2s}}
-openai:   {concurrency: 8, health: {path: /v1/models, interval: 5s, timeout: 5s}}
+vllm:     {concurrency: 16, health: {path: /health, interval: 5s, timeout: 2s, silence: 10s}}
+sglang:   {concurrency: 16, health: {path: /health, interval: 10s, timeout: 20s, silence: 60s}}
+tgi:      {concurrency: 16, health: {path: /health, interval: 5s, timeout: 2s, silence: 10s}}
+tei:      {concurrency: 32, health: {path: /health, interval: 5s, timeout: 2s, silence: 10s}}
+llamacpp: {concurrency: 1, health: {path: /health, interval: 5s, timeout: 2s, silence: 10s}}
+ollama:   {concurrency: 1, health: {path: /api/version, interval: 5s, timeout: 5s, silence: 10s}}
+triton:   {concurrency: 8, health: {path: /health/ready, interval: 5s, timeout: 2s, silence: 10s}}
+openai:   {concurrency: 8, health: {path: /v1/models, interval: 5s, timeout: 5s, silence: 10s}}
 `
 
 // builtinLayers are the constants above as trees.

@@ -139,7 +139,8 @@ func engineTable(t *testing.T) string {
 	out.WriteString("| engine | `concurrency` | `health` |\n| --- | --- | --- |\n")
 	for _, engine := range fleet.Engines {
 		e := documents(t, "endpoints/ams/e", endpointHead+"engine: "+engine).Table().EndpointsOf("ams")[0]
-		fmt.Fprintf(&out, "| `%s` | %d | `{path: %s, interval: %s, timeout: %s}` |\n", engine, e.Concurrency, e.Health.Path, e.Health.Interval, e.Health.Timeout)
+		fmt.Fprintf(&out, "| `%s` | %d | `{path: %s, interval: %s, timeout: %s, silence: %s}` |\n",
+			engine, e.Concurrency, e.Health.Path, e.Health.Interval, e.Health.Timeout, e.Health.Silence)
 	}
 	return out.String()
 }

@@ -256,7 +256,7 @@ func TestEndpointLayers(t *testing.T) {
 	if e.Engine != "sglang" || !reflect.DeepEqual(e.Names, map[string]string{"a": "x", "b": "q", "c": "z"}) {
 		t.Errorf("endpoint %+v", e)
 	}
-	if e.Health != (fleet.Health{Path: "/health", Interval: seconds(33), Timeout: seconds(9)}) {
+	if e.Health != (fleet.Health{Path: "/health", Interval: seconds(33), Timeout: seconds(9), Silence: seconds(60)}) {
 		t.Errorf("health %+v", e.Health)
 	}
 }

@@ -34,6 +34,7 @@ type Conn struct {
 	IdleTimeout time.Duration        // longest time for one Read; 0 = no limit
 	Deadline    time.Time            // deadline of all reads; zero = none
 	Tick        func() time.Duration // called while Read waits; returns when to be called next; nil = never
+	Received    *atomic.Bool         // set when bytes have been read from the connection; nil = not
 
 	cancelled atomic.Bool
 	unread    unread
@@ -83,7 +84,9 @@ func (c *Conn) Read(p []byte) (int, error) {
 		return n, nil
 	}
 	if c.poller.active {
-		return c.poller.receive(p)
+		n, err := c.poller.receive(p)
+		c.noteReceived(n)
+		return n, err
 	}
 	if c.poller.failure != nil {
 		return 0, c.poller.failure
@@ -105,7 +108,15 @@ func (c *Conn) Read(p []byte) (int, error) {
 		if n == 0 && woken && errors.Is(err, os.ErrDeadlineExceeded) {
 			continue // only the tick was due
 		}
+		c.noteReceived(n)
 		return n, err
+	}
+}
+
+// noteReceived sets Received if n bytes were read. A load is cheaper than a store, which would slow the loads of other connections.
+func (c *Conn) noteReceived(n int) {
+	if n > 0 && c.Received != nil && !c.Received.Load() {
+		c.Received.Store(true)
 	}
 }
 

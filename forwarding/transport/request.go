@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/net/http/httpguts"
@@ -92,6 +93,8 @@ type Request struct {
 	OnProgress func(hop.Progress)
 	// Tick, unless it is nil, is called repeatedly until the first byte, and returns the longest time until its next call.
 	Tick func() time.Duration
+	// Received, unless it is nil, is set whenever bytes of the server arrive, up to the end of the exchange.
+	Received *atomic.Bool
 	// Abort, unless it is nil, ends the exchange before its first byte, and Do returns its cause.
 	Abort *Abort
 	// Linger is how long to wait, after a cancellation, until the server has closed the connection: an engine's slot is free only

@@ -52,7 +52,7 @@ func (t *Transport) Distrusted() int { return t.idle.distrustedLen(time.Now()) }
 // put keeps a connection after a response that was read to its end.
 func (t *Transport) put(c *conn) {
 	t.releaseReader(c)
-	c.Tick = nil
+	c.Tick, c.Received = nil, nil
 	t.idle.put(c)
 }
 
@@ -97,7 +97,7 @@ func (t *Transport) exchange(ctx context.Context, c *conn, r *Request, s ReadOpt
 	c.br = t.readers.Get().(*bufio.Reader)
 	c.br.Reset(c)
 	c.account = r.Account
-	c.IdleTimeout, c.Deadline, c.Tick = 0, r.firstByteBy(began), r.Tick
+	c.IdleTimeout, c.Deadline, c.Tick, c.Received = 0, r.firstByteBy(began), r.Tick, r.Received
 
 	resp := &Response{ctx: ctx, abort: r.Abort, transport: t, conn: c, lingerLimit: r.Linger, deadline: r.Deadline}
 	cancel := c.Cancel
