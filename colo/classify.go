@@ -3,7 +3,6 @@ package colo
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"colonnade/admission"
@@ -80,11 +79,11 @@ func (c *call) classify(answer *transport.Response, err error) decision {
 	}
 	switch class {
 	case openai.ClientError:
-		c.logEngineWords(slog.LevelInfo, "engine refused a request", answer)
+		c.logEngineWords(class, answer)
 		c.pool.Succeeded(e)
 		return decision{relay: true}
 	case openai.Full:
-		c.logEngineWords(slog.LevelInfo, "engine is full", answer)
+		c.logEngineWords(class, answer)
 		// The request waits for another slot, or for this engine's after a moment; a full engine has not failed.
 		c.pool.Full(c.grant)
 		return decision{
@@ -92,10 +91,10 @@ func (c *call) classify(answer *transport.Response, err error) decision {
 			refusal: *refusalWithoutPool(permits.Busy), // Retry-After is computed when the client is refused
 		}
 	case openai.Misconfigured:
-		c.logEngineWords(slog.LevelWarn, "endpoint misconfigured", answer)
+		c.logEngineWords(class, answer)
 		return c.endpointMisconfigured(answer.Status())
 	}
-	c.logEngineWords(slog.LevelWarn, "engine failed", answer)
+	c.logEngineWords(class, answer)
 	return c.endpointFailed(reasons.EngineStatus, fmt.Sprintf("it answered with %d", answer.Status()))
 }
 

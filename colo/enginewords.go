@@ -1,8 +1,6 @@
 package colo
 
 import (
-	"context"
-	"log/slog"
 	"sync"
 	"time"
 
@@ -15,7 +13,7 @@ import (
 const (
 	engineLogInterval = 2 * time.Second // between two log lines about one engine, in the long run
 	engineLogBurst    = 8
-	maxEngineLogs     = 4096 // engines and messages
+	maxEngineLogs     = 4096 // engines and classes
 )
 
 // engineLog bounds the log lines about what engines say. The zero value is ready.
@@ -24,13 +22,16 @@ type engineLog struct {
 	limiters map[engineLogKey]*rate.Limiter
 }
 
-type engineLogKey struct{ url, message string }
+type engineLogKey struct {
+	url   string
+	class openai.EngineClass
+}
 
 // allow reports whether a line about the engine at url may be written now.
-func (l *engineLog) allow(url, message string) bool {
+func (l *engineLog) allow(url string, class openai.EngineClass) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	key := engineLogKey{url, message}
+	key := engineLogKey{url, class}
 	limiter := l.limiters[key]
 	if limiter == nil {
 		if l.limiters == nil || len(l.limiters) >= maxEngineLogs {
@@ -43,13 +44,23 @@ func (l *engineLog) allow(url, message string) bool {
 }
 
 // logEngineWords logs what the engine said in place of an answer, at a bounded rate.
-func (c *call) logEngineWords(level slog.Level, message string, answer *transport.Response) {
+func (c *call) logEngineWords(class openai.EngineClass, answer *transport.Response) {
 	e := c.grant.Endpoint
-	if !c.server.engineLog.allow(e.URL, message) {
+	if !c.server.engineLog.allow(e.URL, class) {
 		return
 	}
-	c.server.config.Logger.Log(context.Background(), level, message, "endpoint", e.ID, "url", e.URL, "status", answer.Status(), "model", c.model.Name,
-		"path", c.route.Path, "said", c.engineWords(answer))
+	log := c.server.config.Logger
+	fields := []any{"endpoint", e.ID, "url", e.URL, "status", answer.Status(), "model", c.model.Name, "path", c.route.Path, "said", c.engineWords(answer)}
+	switch class {
+	case openai.ClientError:
+		log.Info("engine refused a request", fields...)
+	case openai.Full:
+		log.Info("engine is full", fields...)
+	case openai.Misconfigured:
+		log.Warn("endpoint misconfigured", fields...)
+	default:
+		log.Warn("engine failed", fields...)
+	}
 }
 
 // engineWords returns what the engine said, as a log may have it.
