@@ -63,6 +63,7 @@ func (s *coloState) noteAnswered(roundTrip time.Duration, measured bool, now tim
 func (s *coloState) answeredLocked(roundTrip time.Duration, measured bool, now time.Time) (isBack bool) {
 	isBack = s.reach.unreached
 	s.reach.answered(now)
+	s.noteBelievedLocked()
 	s.unreached.Store(false)
 	if measured {
 		s.estimator.Observe(roundTrip, now)

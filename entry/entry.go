@@ -86,6 +86,8 @@ type Entry struct {
 	probers  healthCheckers
 	draining atomic.Bool // readiness is off
 	refusing atomic.Bool // requests are refused
+
+	knewServer atomic.Bool // readiness has found an active server
 }
 
 // errDrained is the cause of the end of requests that were still running when the drain timeout passed.
@@ -153,7 +155,8 @@ func (e *Entry) Run(ctx context.Context) error {
 // Serve answers clients on ln until Shutdown.
 func (e *Entry) Serve(ln net.Listener) error { return e.http.Serve(ln) }
 
-// Ready returns why clients should go to another entry, or nil.
+// Ready returns why clients should go to another entry, or nil. It is not about what every entry has in common, such as documents by which
+// no request can be served: if all entries were not ready at once, clients would get no answer instead of one that says why.
 func (e *Entry) Ready() error {
 	switch {
 	case e.draining.Load():
@@ -161,13 +164,20 @@ func (e *Entry) Ready() error {
 	case e.starting():
 		return errors.New("starting: there are no documents yet; the log says what is awaited")
 	}
-	t := e.config.Table()
-	for _, c := range t.Colos() {
-		if slices.ContainsFunc(t.Servers(c.Name), func(s *fleet.Server) bool { return s.State == fleet.StateActive }) {
-			return nil
-		}
+	if e.hasServer() {
+		e.knewServer.Store(true)
+		return e.notBelieved()
+	}
+	if e.knewServer.Load() {
+		return nil // the other entries have the same documents
 	}
 	return errors.New("no colo has a live server")
+}
+
+// hasServer reports whether any colo has an active server.
+func (e *Entry) hasServer() bool {
+	t := e.config.Table()
+	return slices.ContainsFunc(t.Colos(), func(c *fleet.Colo) bool { return serverToPing(t, c.Name, 0) != nil })
 }
 
 // starting reports whether no table has arrived yet.

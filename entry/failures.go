@@ -16,6 +16,9 @@ func (c *call) failedForward(at attempt, err error) {
 	if f.Unresponsive {
 		c.entry.observed.noteUnresponsive(at.server(), f.Err, time.Now())
 	}
+	if f.Rejected {
+		c.entry.observed.noteRejected(at.Colo.Name)
+	}
 	switch f.Kind {
 	case peer.FailureEnded:
 	case peer.FailureHeadTooLarge: // with the hop token beside them: the client's error

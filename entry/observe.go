@@ -45,13 +45,15 @@ type coloState struct {
 	isLocal   atomic.Bool                          // a server of the colo runs in this process
 	unreached atomic.Bool                          // of reach
 	roundTrip atomic.Int64                         // of estimator, in ns; negative = not measured
+	belief    atomic.Int32                         // whether the colo accepts the hop tokens of this entry; see disbelieving
 	asked     atomic.Bool                          // a plan has asked for the distance since the last ping
 	loads     atomic.Pointer[map[string]*poolLoad] // by pool; a map is not changed
 
-	mu        sync.Mutex // guards changes of the fields above, and the fields below
-	estimator roundtrip.Estimator
-	reach     reach
-	pings     pings
+	mu         sync.Mutex // guards changes of the fields above, and the fields below
+	estimator  roundtrip.Estimator
+	reach      reach
+	rejections int // answers in a row that have rejected this entry
+	pings      pings
 }
 
 // poolLoad is the latest load of a pool that its colo has reported.

@@ -34,8 +34,8 @@ type ping struct {
 	server *fleet.Server
 }
 
-// runPings pings colos until ctx ends: unreached ones, and those whose distance plans need and whose round trip was not measured for
-// measuredFor. A ping asks a server for a sign of life, without a request; the server answers at once.
+// runPings pings colos until ctx ends: unreached ones, those whose distance plans need and whose round trip was not measured for
+// measuredFor, and one if it is not known whether any believes this entry. A ping asks a server for a sign of life, without a request; the server answers at once.
 func (e *Entry) runPings(ctx context.Context) {
 	tick := time.NewTicker(pingInterval)
 	defer tick.Stop()
@@ -44,7 +44,12 @@ func (e *Entry) runPings(ctx context.Context) {
 	for {
 		select {
 		case <-tick.C:
-			if p, ok := e.observed.nextPing(time.Now()); ok {
+			now := time.Now()
+			p, ok := e.observed.nextPing(now)
+			if !ok {
+				p, ok = e.observed.nextBeliefPing(now)
+			}
+			if ok {
 				underWay.Go(func() { e.ping(ctx, p) })
 			}
 		case <-ctx.Done():
@@ -135,7 +140,7 @@ func (e *Entry) ping(ctx context.Context, p ping) {
 	defer cancel()
 	roundTrip, measured, err := e.sender.Client.Ping(within, peerOf(p.server))
 	isBack := p.state.endPing(pingResult{
-		roundTrip: roundTrip, measured: measured, failed: err != nil, at: time.Now(), random: e.observed.random(),
+		roundTrip: roundTrip, measured: measured, failed: err != nil, rejected: isRejected(err), at: time.Now(), random: e.observed.random(),
 		noEvidence: ctx.Err() != nil || netconn.IsLocalShortage(err) || errors.Is(err, peer.ErrNotSigned),
 	})
 	if isBack {
@@ -148,6 +153,7 @@ type pingResult struct {
 	roundTrip  time.Duration // if measured
 	measured   bool
 	failed     bool
+	rejected   bool // the server has answered that it rejects this entry
 	noEvidence bool // the result says nothing about the colo: this process ends, or this machine lacks a resource
 	at         time.Time
 	random     float64 // from [0, 1)
@@ -162,6 +168,9 @@ func (s *coloState) endPing(r pingResult) (isBack bool) {
 	case r.noEvidence:
 	case r.failed:
 		s.pings.failed++
+		if r.rejected {
+			s.noteRejectedLocked()
+		}
 		s.reach.pingFailed(r.at, r.random)
 	default:
 		s.pings.failed = 0

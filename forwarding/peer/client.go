@@ -192,6 +192,7 @@ type NoVerdictError struct {
 	NotRead bool // the server cannot have read the request, or has refused it unread
 	// Replayed reports that another sender has used the request's hop token before.
 	Replayed bool
+	Rejected bool // the server does not take this node for one of the fleet
 	Err      error
 
 	boot string // of a server that wants the request signed again for this process of it; else empty
@@ -219,7 +220,7 @@ func (c *Client) noVerdict(response *transport.Response, err error) *NoVerdictEr
 	case status == http.StatusForbidden && usableBoot(response.Header(hop.HeaderBoot)) != "":
 		return &NoVerdictError{Status: status, NotRead: true, Err: errSignedAgain, boot: response.Header(hop.HeaderBoot)}
 	case status == http.StatusForbidden:
-		return &NoVerdictError{Status: status, Err: errRejected}
+		return &NoVerdictError{Status: status, Rejected: true, Err: errRejected}
 	case status == http.StatusBadRequest && c.Peers == nil:
 		return &NoVerdictError{Status: status, NotRead: true, Err: errMayUseTLS}
 	}

@@ -37,6 +37,7 @@ type Failure struct {
 	// time left, in a server that began to answer, or in one that was connected and did not answer in time, which may just be slow.
 	Unresponsive bool
 	NotRead      bool  // of FailureNoVerdict: the server cannot have read the request, or has refused it unread
+	Rejected     bool  // of FailureNoVerdict: the server does not take this node for one of the fleet
 	Status       int   // of an answer without a verdict; else 0
 	Err          error // the cause, without Status
 }
@@ -57,7 +58,7 @@ func ClassifyFailure(err error, deadline time.Time) Failure {
 }
 
 func classifyNoVerdict(err *NoVerdictError) Failure {
-	f := Failure{Kind: FailureNoVerdict, Unresponsive: true, NotRead: err.NotRead, Status: err.Status, Err: err.Err}
+	f := Failure{Kind: FailureNoVerdict, Unresponsive: true, NotRead: err.NotRead, Rejected: err.Rejected, Status: err.Status, Err: err.Err}
 	switch {
 	case err.Status == http.StatusRequestHeaderFieldsTooLarge:
 		f.Kind, f.Unresponsive = FailureHeadTooLarge, false

@@ -56,6 +56,8 @@ func TestClassifyFailure(t *testing.T) {
 	f(&peer.NoVerdictError{Status: 500, Err: broken}, inTime, peer.Failure{Kind: peer.FailureNoVerdict, Unresponsive: true, Status: 500, Err: broken})
 	f(&peer.NoVerdictError{Status: 403, NotRead: true, Err: broken}, inTime,
 		peer.Failure{Kind: peer.FailureNoVerdict, Unresponsive: true, NotRead: true, Status: 403, Err: broken})
+	f(&peer.NoVerdictError{Status: 403, Rejected: true, Err: broken}, inTime,
+		peer.Failure{Kind: peer.FailureNoVerdict, Unresponsive: true, Rejected: true, Status: 403, Err: broken})
 	f(&peer.NoVerdictError{Status: 403, Replayed: true, Err: broken}, inTime, peer.Failure{Kind: peer.FailureReplayed, Status: 403, Err: broken})
 	f(&peer.NoVerdictError{Status: http.StatusRequestHeaderFieldsTooLarge, Err: broken}, inTime,
 		peer.Failure{Kind: peer.FailureHeadTooLarge, Status: http.StatusRequestHeaderFieldsTooLarge, Err: broken})
