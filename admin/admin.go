@@ -20,12 +20,14 @@ import (
 // function does not exist.
 type Config struct {
 	Metrics prometheus.Gatherer
-	Ready   func() error           // why the node is not ready; nil function = always ready
-	Losses  func() []error         // what the node loses although it is ready; part of the pages of readiness and of Check
-	Fleet   func() any             // the table in force, for JSON
-	Config  func() any             // age of the table, and documents that are not in force, for JSON
-	Pools   func(accounts int) any // state of the pools, with at most so many accounts of each, for JSON
-	Check   func() []error         // every invariant that does not hold
+	Ready   func() error // why the node is not ready; nil function = always ready
+	// Problems returns a line for each problem that an operator should look at; it is called for a node that is not ready, and by ?verbose.
+	Problems func() []string
+	Losses   func() []error         // what the node loses although it is ready; part of the pages of readiness and of Check
+	Fleet    func() any             // the table in force, for JSON
+	Config   func() any             // age of the table, and documents that are not in force, for JSON
+	Pools    func(accounts int) any // state of the pools, with at most so many accounts of each, for JSON
+	Check    func() []error         // every invariant that does not hold
 	// Plan returns the plan of a request for a model, of an account unless that is empty, for JSON; an error is for a client with other names.
 	Plan  func(model, account string) (any, error)
 	Hosts []string // names under which the pages are served, besides localhost and all IP addresses; a port is ignored
@@ -80,16 +82,23 @@ func (c *Config) losses() []error {
 	return c.Losses()
 }
 
-// ready serves the readiness, and what is lost: a node that loses events still serves requests.
+// ready serves the readiness, and what is lost: a node that loses events still serves requests. Load balancers ask every second, so the
+// problems are looked for only if the node is not ready, or if the query has the parameter verbose.
 func ready(c Config) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
+	return func(w http.ResponseWriter, r *http.Request) {
 		status, first := http.StatusOK, "ready"
 		if c.Ready != nil {
 			if err := c.Ready(); err != nil {
 				status, first = http.StatusServiceUnavailable, err.Error()
 			}
 		}
-		writeText(w, status, first+"\n"+lines(c.losses()))
+		text := first + "\n" + lines(c.losses())
+		if c.Problems != nil && (status != http.StatusOK || r.URL.Query().Has("verbose")) {
+			for _, problem := range c.Problems() {
+				text += strings.ReplaceAll(problem, "\n", " ") + "\n"
+			}
+		}
+		writeText(w, status, text)
 	}
 }
 

@@ -56,6 +56,8 @@ type Config struct {
 
 	CredentialsDir string   // files with credentials of engines are read only below it; empty = none is read
 	OwnFiles       []string // of the node; none is ever read as a credential
+
+	WithoutListener bool // requests come only by Do, so there are no metrics of connections
 }
 
 // Server is one colo server.
@@ -124,9 +126,11 @@ func New(c Config) (*Server, error) {
 		Peers:       c.Peers,
 		MaxConns:    c.MaxConns,
 	})
-	metrics.RegisterConnections(c.Metrics, func() metrics.ConnStats {
-		return metrics.ConnStats(s.http.ConnStats())
-	})
+	if !c.WithoutListener {
+		metrics.RegisterConnections(c.Metrics, func() metrics.ConnStats {
+			return metrics.ConnStats(s.http.ConnStats())
+		})
+	}
 	return s, nil
 }
 

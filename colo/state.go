@@ -1,11 +1,13 @@
 package colo
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
 	"colonnade/admission"
 	"colonnade/homes"
+	"colonnade/internal/wording"
 	"colonnade/permits"
 )
 
@@ -38,6 +40,52 @@ func (s *Server) Pools() []permits.Stats {
 		all = append(all, p.Stats())
 	}
 	return all
+}
+
+// PoolDown is a pool that has engines, none of which is up.
+type PoolDown struct {
+	Pool    string
+	Models  []string // that the pool serves, sorted
+	Engines []string // why each is out
+}
+
+// PoolsDown returns the pools without any engine that is up, except those of which another server may grant the slots.
+func (s *Server) PoolsDown() (down []PoolDown) {
+	models := s.table().Models()
+	for _, p := range s.Pools() {
+		d := PoolDown{Pool: p.Pool}
+		if d.Engines = whyOut(p.Endpoints); len(d.Engines) == 0 {
+			continue
+		}
+		for _, m := range models {
+			if m.Pool == p.Pool {
+				d.Models = append(d.Models, m.Name)
+			}
+		}
+		down = append(down, d)
+	}
+	return down
+}
+
+// whyOut says why each of some endpoints is out; empty if one of them is up, or if another server knows.
+func whyOut(endpoints []permits.EndpointStats) (why []string) {
+	for _, e := range endpoints {
+		switch {
+		case e.Removed:
+			continue
+		case e.Withheld, e.State == "up":
+			return nil
+		}
+		text := cmp.Or(e.ID, e.URL) + " " + e.State
+		if e.StateSeconds != nil {
+			text += " for " + wording.Brief(wording.Seconds(*e.StateSeconds))
+		}
+		if e.Reason != "" {
+			text += ": " + e.Reason
+		}
+		why = append(why, text)
+	}
+	return why
 }
 
 // DeadEndpoints returns the keys of suspect endpoints (see [fleet.Table]) that have died.

@@ -180,6 +180,12 @@ func (e *Entry) hasServer() bool {
 	return slices.ContainsFunc(t.Colos(), func(c *fleet.Colo) bool { return serverToPing(t, c.Name, 0) != nil })
 }
 
+// Draining reports whether Drain was called.
+func (e *Entry) Draining() bool { return e.draining.Load() }
+
+// RefusesAll reports whether every request is refused for the lack of any API key.
+func (e *Entry) RefusesAll() bool { return !e.config.Open && !e.config.Table().HasAPIKeys() }
+
 // starting reports whether no table has arrived yet.
 func (e *Entry) starting() bool { return e.config.Starting != nil && e.config.Starting() }
 

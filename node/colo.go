@@ -10,6 +10,7 @@ import (
 	"colonnade/admin"
 	"colonnade/colo"
 	"colonnade/discovery/etcd"
+	"colonnade/fleet"
 	"colonnade/forwarding/peertls"
 	"colonnade/forwarding/server"
 	"colonnade/homes"
@@ -40,6 +41,8 @@ func RunColo(ctx context.Context, c ColoConfig, serving func(Running)) error {
 	if err != nil {
 		return err
 	}
+	r.colo = srv
+	r.unseen = []fleet.Kind{fleet.KindColo, fleet.KindServer, fleet.KindEndpoint, fleet.KindAccount, fleet.KindAPIKey, fleet.KindFlow}
 	s := r.siblings
 	defer s.gossip.Close()
 	t := newTasks(ctx)
@@ -55,6 +58,7 @@ func RunColo(ctx context.Context, c ColoConfig, serving func(Running)) error {
 	}
 	r.applyTable(srv)
 	t.Go(func() error { return r.applyTables(t.ctx, srv) })
+	t.Go(func() error { return r.shared.run(t.ctx, c.Colo, r.watcher) })
 	s.start(t)
 
 	// The server registers before it serves: requests that arrive until then wait in the listener's backlog.

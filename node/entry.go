@@ -66,7 +66,7 @@ func RunEntry(ctx context.Context, c EntryConfig, serving func(Running)) error {
 	if err != nil {
 		return err
 	}
-	r.entry = e
+	r.entry, r.unseen = e, []fleet.Kind{fleet.KindEndpoint, fleet.KindPool}
 	t := newTasks(ctx)
 	defer t.end()
 	t.Go(func() error { return r.watcher.Run(t.ctx) })

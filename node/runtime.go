@@ -14,6 +14,7 @@ import (
 	"colonnade/admin"
 	"colonnade/analytics/journal"
 	"colonnade/analytics/metrics"
+	"colonnade/colo"
 	"colonnade/discovery/etcd"
 	"colonnade/entry"
 	"colonnade/fleet"
@@ -95,7 +96,13 @@ type runtime struct {
 	acme         *acmecert.Source            // nil without
 	entry        *entry.Entry                // nil for a colo server
 	siblings     *siblings                   // nil for an entry
-	keys         *fleetKeys                  // nil for a process that has no other nodes
+	colo         *colo.Server                // nil for an entry
+
+	ready         func() error // why the node is not ready; set with the pages
+	unseen        []fleet.Kind // documents that the node does not watch; see [problems.Scope]
+	tableProblems tableProblems
+	shared        sharedEngines
+	keys          *fleetKeys // nil for a process that has no other nodes
 }
 
 // documents fills the table of a node, from etcd or from files.
@@ -197,8 +204,10 @@ func (r *runtime) running() Running {
 func (r *runtime) serveAdmin(t tasks, c admin.Config) {
 	c.Metrics = r.metrics
 	c.Losses = r.log.Problems
+	r.ready, c.Problems = c.Ready, r.readyLines
 	c.Fleet = func() any { return r.fleetState() }
-	c.Config = func() any { return r.configState() }
+	c.Config = func() any { return r.configPage() }
+	metrics.RegisterProblems(r.metrics, r.countProblems)
 	c.Hosts = r.config.ownHosts()
 	r.pages.serve(r.admin, admin.Handler(c), r.config.Logger)
 	t.Go(func() error { return r.pages.wait(t.ctx) })

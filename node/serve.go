@@ -136,6 +136,7 @@ func RunServe(ctx context.Context, c ServeConfig, serving func(Running)) error {
 	t.Go(func() error { return r.entry.Run(t.ctx) })
 	t.Go(func() error { return s.reload(t.ctx, c.Reload) })
 	t.Go(func() error { return s.applyTables(t.ctx) })
+	t.Go(func() error { return r.shared.run(t.ctx, c.Colo, s.documents) })
 	r.serveAdmin(t, s.pages())
 	r.lingerAfterKill(t.stopping)
 	t.Go(func() error { return r.entry.Serve(r.requests) }) // without a table, requests are refused as "starting"
@@ -186,6 +187,7 @@ func (r *runtime) newPlace(c *ServeConfig, documents *files.Watcher) (*place, er
 	r.source = c.source()
 	settings := r.coloSettings(&ColoConfig{Config: c.Config, Colo: c.Colo, CredentialsDir: c.CredentialsDir})
 	settings.Metrics, settings.Logger = metrics.WithRole(r.metrics, "colo"), c.Logger.With("role", "colo")
+	settings.WithoutListener = true
 	var err error
 	if s.colo, err = colo.New(settings); err != nil {
 		return nil, err
@@ -194,6 +196,7 @@ func (r *runtime) newPlace(c *ServeConfig, documents *files.Watcher) (*place, er
 		return nil, errors.Join(err, s.colo.Shutdown(context.Background(), server.DrainTimings{}))
 	}
 	documents.SetOwn("server", s.ownDocuments(r))
+	r.colo = s.colo
 	s.colo.Apply(documents.Table())
 	s.warnWithoutKeys()
 	return s, nil

@@ -6,6 +6,7 @@ import (
 
 	"colonnade/entry"
 	"colonnade/fleet"
+	"colonnade/problems"
 )
 
 // ConfigState is the page /debug/config: how fresh a node's documents are, and which of them are not in force as they
@@ -32,6 +33,8 @@ type ConfigState struct {
 
 	Records    []RecordProblem `json:"records"`     // of processes of the colo, which cannot be read as a whole
 	WrittenOff int             `json:"written_off"` // records that were deleted since the start because their processes were silent
+
+	Problems []problems.Problem `json:"problems"` // all that the node knows of; null = it is of a version that does not report them
 }
 
 // RecordProblem is a record that cannot be read as a whole. It blocks the engines that can be read of it.
@@ -49,6 +52,14 @@ type CertificateState struct {
 	Problem  string    `json:"problem,omitempty"` // why there is none, or none is made in its place, and what to do
 }
 
+// configPage returns the state with the problems.
+func (r *runtime) configPage() ConfigState {
+	c := r.configState()
+	c.Problems = r.problems()
+	return c
+}
+
+// configState returns the state without the problems.
 func (r *runtime) configState() ConfigState {
 	s := r.watcher.State()
 	c := ConfigState{

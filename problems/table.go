@@ -28,6 +28,11 @@ func OfTable(t *fleet.Table, scope Scope) []Problem {
 	f.models()
 	f.list.AddConflicts(t.Conflicts)
 	f.dangling()
+	if f.sees(fleet.KindEndpoint) {
+		for _, colo := range t.EndpointColos() {
+			f.list.Add(SharedEngines(t.EndpointsOf(colo), nil)...)
+		}
+	}
 	if f.sees(fleet.KindPool) {
 		f.list.AddPools(t)
 	}

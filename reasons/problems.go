@@ -20,6 +20,9 @@ const (
 	EntryNotBelieved    = "entry_not_believed"
 	ColoDisbelieves     = "colo_disbelieves"
 	NoAPIKey            = "no_api_key"
+	FleetKeyRefused     = "fleet_key_refused"
+	FleetKeyUnreadable  = "fleet_key_unreadable"
+	FleetKeysDiffer     = "fleet_keys_differ"
 	NodeUnreachable     = "node_unreachable"
 	NodeNotReady        = "node_not_ready"
 	StoreSilent         = "store_silent"
@@ -30,6 +33,7 @@ const (
 	CertificateExpiring = "certificate_expiring"
 	ServerUnresponsive  = "server_unresponsive"
 	ColoUnreached       = "colo_unreached"
+	RedisAway           = "redis_away"
 	EventsLost          = "events_lost"
 	EngineBlocked       = "engine_blocked"
 	EngineShared        = "engine_shared"
@@ -90,6 +94,12 @@ var problems = []Problem{
 		Effect: "the entry sends requests to other colos; models that only this colo has get 502", Action: "give the colo's servers the fleet key of the fleet (-key-file), and set their clocks"},
 	{Kind: NoAPIKey, Meaning: "an entry without -open knows no API key",
 		Effect: "every request gets 401", Action: "create a key: colonnade keys create -account NAME"},
+	{Kind: FleetKeyRefused, Meaning: "a node signs with a fleet key that other nodes do not accept",
+		Effect: "requests that the node sends to those nodes fail with 502", Action: "run colonnade keys rotate-fleet, which says what each node has"},
+	{Kind: FleetKeyUnreadable, Meaning: "the key file of a node cannot be read again",
+		Effect: "none as long as the keys that it has are right", Action: "correct the file, as the text says"},
+	{Kind: FleetKeysDiffer, Meaning: "nodes accept different fleet keys, as during a rotation",
+		Effect: "none while each node accepts the key that the others sign with", Action: "complete the rotation: colonnade keys rotate-fleet"},
 	{Kind: NodeUnreachable, Meaning: "a registered node cannot be asked for its state",
 		Effect: "not known", Action: "run the command where the admin listeners of the nodes are reached, or look at the node's log"},
 	{Kind: NodeNotReady, Meaning: "a node says that it is not ready",
@@ -110,6 +120,8 @@ var problems = []Problem{
 		Effect: "requests go to another server or colo, some after a delay", Action: "look at the server, and at the network between it and the entry"},
 	{Kind: ColoUnreached, Meaning: "an entry reaches no server of a colo, and asks that colo last",
 		Effect: "requests go to other colos; models that only this colo has get 502 or 503", Action: "look at the colo, and at the network between it and the entry"},
+	{Kind: RedisAway, Meaning: "an entry does not reach the Redis through which limits are shared",
+		Effect: "the entry enforces its share of the limits, so an account may be refused before it has used all of them", Action: "look at Redis, and at the network between it and the entry"},
 	{Kind: EventsLost, Meaning: "a node has lost events in the last minutes",
 		Effect: "none; usage may be billed too low", Action: "free space on the disk of -data-dir, or see the log"},
 	{Kind: EngineBlocked, Meaning: "a server has waited for an engine for longer than 20 s, since another process owns it",

@@ -45,6 +45,19 @@ func RegisterConfig(reg Registerer, state func() ConfigState) {
 	})
 }
 
+// RegisterProblems registers the number of problems by kind. counts is called at each scrape, and has every kind.
+func RegisterProblems(reg Registerer, counts func() map[string]int) {
+	desc := newDesc("colonnade_problems", "Problems that this node knows of, by kind; docs/operations.md lists the kinds.", "kind")
+	reg.MustRegister(stateCollector{
+		descs: []*prometheus.Desc{desc},
+		collect: func(out chan<- prometheus.Metric) {
+			for kind, n := range counts() {
+				out <- gauge(desc, float64(n), kind)
+			}
+		},
+	})
+}
+
 // RegisterEvents registers the metrics of a node's journal. stats is called at each scrape.
 func RegisterEvents(reg Registerer, stats func() journal.Stats) {
 	appended := newDesc("colonnade_events_appended_total", "Events that were written.")

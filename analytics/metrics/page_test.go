@@ -71,6 +71,7 @@ func nodeMetrics(reg *metrics.Registry) {
 	metrics.RegisterConnections(reg, func() metrics.ConnStats { return metrics.ConnStats{} })
 	metrics.RegisterOutOfTurn(reg, func() int { return 0 })
 	metrics.RegisterEvents(reg, func() journal.Stats { return journal.Stats{} })
+	metrics.RegisterProblems(reg, func() map[string]int { return map[string]int{"no_model": 0} })
 	metrics.RegisterCertificate(reg, "peer", time.Now)
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"colonnade/fleet"
+	"colonnade/problems"
 )
 
 func newConfigStatus() *cli.Command {
@@ -56,8 +57,8 @@ func drawConfigStatus(out *screen, s *fleetState) {
 	}
 	drawNodes(out, s.Nodes)
 	drawVersions(out, s.Nodes)
-	drawProblems(out, s, severityWarning)
-	drawProblems(out, s, severityError)
+	drawProblems(out, s, problems.SeverityWarning)
+	drawProblems(out, s, problems.SeverityError)
 	if len(s.Problems) == 0 {
 		out.line(painted("\n"), "no problems")
 	}

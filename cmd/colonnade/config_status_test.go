@@ -15,11 +15,13 @@ import (
 	"colonnade/entry"
 	"colonnade/fleet"
 	"colonnade/node"
+	"colonnade/problems"
 )
 
 func TestConfigStatus(t *testing.T) {
 	s := startEtcd(t)
-	run(t, "", "config", "status").want(t, "revision 1, 0 documents", "no node is registered", "no problems")
+	run(t, "", "config", "status").fail(t, "revision 1, 0 documents", "no node is registered", "- there are no documents",
+		"effect: every request gets 401", "action: apply the documents of the fleet", "1 error found")
 	put(t, s, map[string]string{"models/a": "pool: p\n", "colos/ams": "region: weur\n", "endpoints/ams/x": "url: http://h:1\npool: p\n"})
 	configured(node.ConfigState{Node: "ams-1", Revision: 2, AgeSeconds: 1.25}).register(t, s, "servers/ams/ams-1")
 	put(t, s, map[string]string{"entries/edge-1": fmt.Sprintf(`{"address":"127.0.0.1:1","admin":%q,"region":"weur"}`,
@@ -105,12 +107,12 @@ func TestConfigStatusReportsProblems(t *testing.T) {
 	if err := json.Unmarshal([]byte(r.out), &state); err != nil || r.err == nil {
 		t.Fatalf("%v, %v", err, r.err)
 	}
-	if state.count(severityError) != 11 || state.count(severityWarning) != 3 || len(state.Nodes) != 6 ||
+	if state.count(problems.SeverityError) != 11 || state.count(problems.SeverityWarning) != 3 || len(state.Nodes) != 6 ||
 		state.Documents["servers"] != 6 || state.Registered["servers"] != 6 {
 		t.Errorf("%s", r.out)
 	}
 	for _, p := range state.Problems {
-		if p.Document == "" && !strings.Contains(p.Text, "held back") {
+		if p.Subject == "" && !strings.Contains(p.Text, "held back") {
 			t.Errorf("a problem without its document: %s", p.Text)
 		}
 	}
@@ -196,23 +198,23 @@ func TestProblemsThatNodesReport(t *testing.T) {
 	}}
 	s := &fleetState{Time: now, Nodes: []nodeState{n}}
 	s.documentState = newDocumentState(nil, 0)
-	got := problems(s, nil)
-	want := []problem{
-		{severityError, "entries/e", "entries/e: its public certificate expired 3 days ago, so connections to it fail; replace the files of -tls-cert and -tls-key"},
-		{severityError, "entries/e", "entries/e: has no certificate for b.example.org, so connections to it fail: no such host"},
-		{severityError, "entries/e", "entries/e: its certificate for c.example.org expired 3 days ago, so connections to it fail: no route to host"},
-		{severityError, "entries/e", "entries/e: events are being dropped: refusals, 3 since the start"},
-		{severityWarning, "entries/e", "entries/e: its peer certificate expires in 8 days, at 20"}, {severityWarning, "entries/e", "entries/e: its peer certificate expires in 1h0m0s, at 20"},
-		{severityWarning, "entries/e", "entries/e: has requested its first certificate for a.example.org, and no answer yet"},
-		{severityWarning, "entries/e", "entries/e: cannot renew its certificate for d.example.org, which expires in 20 days: no route to host"},
-		{severityWarning, "entries/e", "entries/e: has had no answer from server ams/ams-1 for 3h0m0s (41 attempts, the last one 2.00s ago): connect: connection refused"},
-		{severityWarning, "entries/e", "entries/e: has reached no server of colo ams for 3h0m0s (41 attempts), and asks it last"},
+	got := fleetProblems(s, nil)
+	want := []problems.Problem{
+		{Severity: problems.SeverityError, Subject: "entries/e", Text: "entries/e: its public certificate expired 3 days ago, so connections to it fail; replace the files of -tls-cert and -tls-key"},
+		{Severity: problems.SeverityError, Subject: "entries/e", Text: "entries/e: has no certificate for b.example.org, so connections to it fail: no such host"},
+		{Severity: problems.SeverityError, Subject: "entries/e", Text: "entries/e: its certificate for c.example.org expired 3 days ago, so connections to it fail: no route to host"},
+		{Severity: problems.SeverityError, Subject: "entries/e", Text: "entries/e: events are being dropped: refusals, 3 since the start"},
+		{Severity: problems.SeverityWarning, Subject: "entries/e", Text: "entries/e: its peer certificate expires in 8 days, at 20"}, {Severity: problems.SeverityWarning, Subject: "entries/e", Text: "entries/e: its peer certificate expires in 1h0m0s, at 20"},
+		{Severity: problems.SeverityWarning, Subject: "entries/e", Text: "entries/e: has requested its first certificate for a.example.org, and no answer yet"},
+		{Severity: problems.SeverityWarning, Subject: "entries/e", Text: "entries/e: cannot renew its certificate for d.example.org, which expires in 20 days: no route to host"},
+		{Severity: problems.SeverityWarning, Subject: "entries/e", Text: "entries/e: has had no answer from server ams/ams-1 for 3h0m0s (41 attempts, the last one 2.00s ago): connect: connection refused"},
+		{Severity: problems.SeverityWarning, Subject: "entries/e", Text: "entries/e: has reached no server of colo ams for 3h0m0s (41 attempts), and asks it last"},
 	}
 	if len(got) != len(want) {
 		t.Fatalf("got %q", got)
 	}
 	for i := range want {
-		if got[i].Severity != want[i].Severity || got[i].Document != want[i].Document || !strings.HasPrefix(got[i].Text, want[i].Text) {
+		if got[i].Severity != want[i].Severity || got[i].Subject != want[i].Subject || !strings.HasPrefix(got[i].Text, want[i].Text) {
 			t.Errorf("got %q, want %q", got[i], want[i])
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"colonnade/discovery/files"
 	"colonnade/fleet"
 	"colonnade/fleet/document"
+	"colonnade/problems"
 )
 
 func newValidate() *cli.Command {
@@ -52,7 +53,7 @@ Examples:
 			for _, err := range failed {
 				fmt.Fprintln(cmd.Writer, "error:", command.Printable(err.Error()))
 			}
-			number := map[severity]int{severityError: len(failed)}
+			number := map[problems.Severity]int{problems.SeverityError: len(failed)}
 			for _, p := range found {
 				fmt.Fprintf(cmd.Writer, "%s: %s\n", p.Severity, p.Text)
 				number[p.Severity]++
@@ -61,8 +62,8 @@ Examples:
 				fmt.Fprintln(cmd.Writer, "not checked: references to "+joined(unchecked)+", of which the files have none")
 			}
 			summary := fmt.Sprintf("%s valid, %s, %s", count(len(docs), "document"),
-				count(number[severityError], "error"), count(number[severityWarning], "warning"))
-			if number[severityError] > 0 {
+				count(number[problems.SeverityError], "error"), count(number[problems.SeverityWarning], "warning"))
+			if number[problems.SeverityError] > 0 {
 				return errors.New(summary)
 			}
 			fmt.Fprintln(cmd.Writer, summary)
@@ -91,7 +92,7 @@ func unlessReplaced(bad []error, docs []document.Raw) []error {
 
 // validate checks valid documents together. They need not be a whole fleet: a reference to a kind of which there is none
 // is taken to lead elsewhere, and that kind is returned as unchecked.
-func validate(docs []document.Raw) (found []problem, unchecked []fleet.Kind) {
+func validate(docs []document.Raw) (found []problems.Problem, unchecked []fleet.Kind) {
 	all, kinds := document.NewSet(), map[fleet.Kind]bool{}
 	for _, d := range docs {
 		kind, _, _ := strings.Cut(d.Key, "/")
@@ -99,19 +100,18 @@ func validate(docs []document.Raw) (found []problem, unchecked []fleet.Kind) {
 		_ = all.Put(d.Key, d.Value, 0) // it is valid
 	}
 	table := all.Table()
-	var l problemList
-	l.addConflicts(table.Conflicts)
-	l.addPools(table)
+	l := &problems.List{}
+	l.AddConflicts(table.Conflicts)
+	l.AddPools(table)
 	missing := map[fleet.Kind]bool{}
 	for _, d := range table.Dangling() {
 		if kinds[d.Missing] {
-			l.addDangling(d)
+			l.AddDangling(d)
 		} else {
 			missing[d.Missing] = true
 		}
 	}
-	l.sort()
-	return l.all, slices.Sorted(maps.Keys(missing))
+	return l.All(), slices.Sorted(maps.Keys(missing))
 }
 
 func newSchema() *cli.Command {

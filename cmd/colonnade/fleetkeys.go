@@ -5,6 +5,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"colonnade/problems"
+	"colonnade/reasons"
 )
 
 // fleetKeyFault is a node whose requests other nodes refuse.
@@ -39,15 +42,15 @@ func fleetKeyFaults(nodes []nodeState) (faults []fleetKeyFault) {
 }
 
 // addFleetKeys adds the nodes whose requests others refuse, those whose key file cannot be read, and a rotation that is not complete.
-func (l *problemList) addFleetKeys(nodes []nodeState) {
+func addFleetKeys(l *problems.List, nodes []nodeState) {
 	for _, f := range fleetKeyFaults(nodes) {
-		l.errorf(f.node, "%s; run colonnade keys rotate-fleet", f)
+		l.Errorf(reasons.FleetKeyRefused, f.node, "%s; run colonnade keys rotate-fleet", f)
 	}
 	byKeys := map[string][]string{} // names of nodes
 	for i := range nodes {
 		if k := fleetKeysOf(&nodes[i]); k != nil {
 			if k.Problem != "" {
-				l.warnf(nodes[i].Document, "%s: keeps the fleet keys that it has: %s", nodes[i].name(), k.Problem)
+				l.Warnf(reasons.FleetKeyUnreadable, nodes[i].Document, "%s: keeps the fleet keys that it has: %s", nodes[i].name(), k.Problem)
 			}
 			byKeys[strings.Join(k.Accepts, ", ")] = append(byKeys[strings.Join(k.Accepts, ", ")], nodes[i].name())
 		}
@@ -59,5 +62,5 @@ func (l *problemList) addFleetKeys(nodes []nodeState) {
 	for _, keys := range slices.Sorted(maps.Keys(byKeys)) {
 		groups = append(groups, fmt.Sprintf("%s at %s", keys, firstOf(byKeys[keys])))
 	}
-	l.warnf("", "nodes have different fleet keys, as during a rotation: %s; to complete it, run colonnade keys rotate-fleet", strings.Join(groups, "; "))
+	l.Warnf(reasons.FleetKeysDiffer, "", "nodes have different fleet keys, as during a rotation: %s; to complete it, run colonnade keys rotate-fleet", strings.Join(groups, "; "))
 }

@@ -13,6 +13,7 @@ import (
 	"colonnade/discovery/etcd"
 	"colonnade/fleet"
 	"colonnade/node"
+	"colonnade/problems"
 )
 
 const (
@@ -26,8 +27,10 @@ type fleetState struct {
 	Time time.Time `json:"time"`
 	Etcd string    `json:"etcd,omitempty"` // URLs; empty if the nodes were given by address
 	documentState
-	Nodes    []nodeState `json:"nodes"`
-	Problems []problem   `json:"problems"`
+	Nodes    []nodeState        `json:"nodes"`
+	Problems []problems.Problem `json:"problems"`
+
+	entries []nodeState // whose problems the command reports beside those of the colo servers that it shows
 
 	newest  int64  // revision of etcd after the nodes have answered
 	listErr string // why the documents could not be listed again
@@ -110,15 +113,20 @@ func (p *poller) poll(ctx context.Context) (*fleetState, error) {
 	for _, r := range s.nodes {
 		if p.pools.includes(r.Role, r.Place) {
 			s.Nodes = append(s.Nodes, nodeState{registration: r})
+		} else if r.Role == roleEntry && p.pools.all() && r.Admin != "" {
+			s.entries = append(s.entries, nodeState{registration: r})
 		}
 	}
 	var asked sync.WaitGroup
 	for i := range s.Nodes {
-		asked.Go(func() { p.ask(ctx, &s.Nodes[i]) })
+		asked.Go(func() { p.ask(ctx, &s.Nodes[i], p.pools != nil) })
+	}
+	for i := range s.entries {
+		asked.Go(func() { p.ask(ctx, &s.entries[i], false) }) // config status reports one that cannot be asked
 	}
 	asked.Wait()
 	s.Time, s.newest = time.Now(), p.newestRevision(ctx)
-	s.Problems = problems(s, p.pools)
+	s.Problems = fleetProblems(s, p.pools)
 	return s, ctx.Err()
 }
 
@@ -140,6 +148,9 @@ func (p *poller) newestRevision(ctx context.Context) int64 {
 func (q *poolQuery) includes(role, place string) bool {
 	return q == nil || role == roleColo && (q.colo == "" || place == "" || place == q.colo)
 }
+
+// all reports whether a query selects everything.
+func (q *poolQuery) all() bool { return q != nil && q.colo == "" && q.pool == "" }
 
 // list asks etcd for the documents, unless it has done so a moment ago.
 func (p *poller) list(ctx context.Context) error {
@@ -166,8 +177,8 @@ func (p *poller) list(ctx context.Context) error {
 	return nil
 }
 
-// ask reads a node's pages.
-func (p *poller) ask(ctx context.Context, n *nodeState) {
+// ask reads a node's pages, with those of its pools if they are wanted.
+func (p *poller) ask(ctx context.Context, n *nodeState, pools bool) {
 	var c node.ConfigState
 	err := p.reader.readJSON(ctx, n.Admin, "/debug/config", &c)
 	if n.Document == "" {
@@ -175,7 +186,7 @@ func (p *poller) ask(ctx context.Context, n *nodeState) {
 	} else if err == nil && c.Node != n.Node {
 		err = fmt.Errorf("node %s answers there; %s", c.Node, addressHint(n.Admin))
 	}
-	if err == nil && p.pools != nil {
+	if err == nil && pools {
 		n.Pools, err = p.askPools(ctx, n)
 	}
 	if err == nil {

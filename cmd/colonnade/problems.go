@@ -5,108 +5,62 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"colonnade/fleet"
-	"colonnade/fleet/document"
-	"colonnade/node"
+	"colonnade/problems"
+	"colonnade/reasons"
 )
 
-const (
-	// quietLimit is how long a node may have heard nothing from etcd. Nodes ask etcd every few seconds by their own
-	// clocks, and look for another connection after 15 s.
-	quietLimit = 20 * time.Second
-	// expirySoon is when a certificate is reported before it expires, if less than a tenth of its validity is left: what
-	// renews certificates has failed by then.
-	expirySoon = 14 * 24 * time.Hour
-	// unresponsiveLimit is how long an unresponsive server is reported after the last attempt.
-	unresponsiveLimit = 10 * time.Minute
-)
-
-// problem is one thing that is wrong in a fleet, or that may be.
-type problem struct {
-	Severity severity `json:"severity"`
-	Document string   `json:"document,omitempty"` // key of the document or node that it is about
-	Text     string   `json:"text"`
-}
-
-type severity string
-
-const (
-	severityError   severity = "error"
-	severityWarning severity = "warning" // may be intended
-)
-
-// problemList collects problems.
-type problemList struct{ all []problem }
-
-func (l *problemList) errorf(document, format string, args ...any) {
-	l.all = append(l.all, problem{severityError, document, fmt.Sprintf(format, args...)})
-}
-
-func (l *problemList) warnf(document, format string, args ...any) {
-	l.all = append(l.all, problem{severityWarning, document, fmt.Sprintf(format, args...)})
-}
-
-// problems lists what is wrong with a fleet, of the colos that a query includes: errors before warnings, and of the errors
+// fleetProblems lists what is wrong with a fleet, of the colos that a query includes: errors before warnings, and of the errors
 // rejected documents first.
-func problems(s *fleetState, q *poolQuery) []problem {
-	l := &problemList{all: []problem{}}
-	rejected := s.rejections()
-	for _, r := range rejected {
+func fleetProblems(s *fleetState, q *poolQuery) []problems.Problem {
+	l := &problems.List{}
+	scope := problems.Scope{}
+	for _, r := range s.rejections() {
+		scope.Rejected = append(scope.Rejected, r.Key)
 		e := r.InvalidError
 		e.Key = fmt.Sprintf("%s (revision %d)", r.Key, s.revisions[r.Key])
 		text := e.Error()
 		if len(r.instead) > 0 {
 			text += "; in force: " + firstOf(r.instead)
 		}
-		l.errorf(r.Key, "%s", text)
+		l.Errorf(reasons.DocumentRejected, r.Key, "%s", text)
 	}
 	if s.listErr != "" {
-		l.errorf("", "%s", s.listErr)
+		l.Errorf(reasons.StoreSilent, "", "%s", s.listErr)
 	}
-	active := 0
-	for _, c := range s.table.Colos() {
-		if c.State != fleet.StateActive {
-			continue
-		}
-		active++
-		if q.includes(roleColo, c.Name) && !slices.ContainsFunc(s.nodes, func(n registration) bool { return n.Role == roleColo && n.Place == c.Name }) {
-			l.errorf("colos/"+c.Name, "colo %s: no server is registered: there is none, or it has lost etcd for longer than its lease", c.Name)
-		}
+	if s.Etcd != "" {
+		addServers(l, s, q)
+		l.Add(problems.OfTable(s.table, scope)...)
 	}
-	if active == 0 && len(rejected) == 0 && len(s.table.Models()) > 0 {
-		l.errorf("", "no model can be served: none of the documents colos/… is active; every request gets 503")
-	}
-	l.addConflicts(s.table.Conflicts)
-	for _, d := range s.table.Dangling() {
-		// A rejected document of the missing kind may be in force in an earlier version.
-		if !slices.ContainsFunc(rejected, func(r rejection) bool { return strings.HasPrefix(r.Key, string(d.Missing)+"/") }) {
-			l.addDangling(d)
-		}
-	}
-	l.addPools(s.table)
+	addRecords(l, s, q) // before what nodes say of them
 	for i := range s.Nodes {
-		l.addNode(s, &s.Nodes[i])
+		addNode(l, s, &s.Nodes[i])
 	}
-	l.addFleetKeys(s.Nodes)
-	l.addRedis(s.Nodes)
-	l.addRecords(s, q)
-	l.addBlocked(s)
+	addFleetKeys(l, s.Nodes)
+	for i := range s.entries {
+		if n := &s.entries[i]; n.Config != nil {
+			addReported(l, s, n)
+		}
+	}
+	addBlocked(l, s)
 	if held := heldBy(s.Nodes); len(held.keys) > 0 {
-		l.errorf("", "%s; if they are intended, run: colonnade config confirm-deletions", held)
+		l.Errorf(reasons.DeletionsHeld, "", "%s; if they are intended, run: colonnade config confirm-deletions", held)
 	}
-	l.sort()
-	return l.all
+	return l.All()
 }
 
-// sort puts errors before warnings.
-func (l *problemList) sort() {
-	slices.SortStableFunc(l.all, func(a, b problem) int { return strings.Compare(string(a.Severity), string(b.Severity)) })
+// addServers adds the active colos without a server, of those that a query includes, and the models whose engines are all down.
+func addServers(l *problems.List, s *fleetState, q *poolQuery) {
+	for _, p := range problems.OfServers(s.table) {
+		if p.Kind != reasons.ColoWithoutServer || q.includes(roleColo, strings.TrimPrefix(p.Subject, fleet.KindColo.Key(""))) {
+			l.Add(p)
+		}
+	}
 }
 
 // count returns the number of problems of one severity.
-func (s *fleetState) count(severity severity) (n int) {
+func (s *fleetState) count(severity problems.Severity) (n int) {
 	for _, p := range s.Problems {
 		if p.Severity == severity {
 			n++
@@ -117,90 +71,64 @@ func (s *fleetState) count(severity severity) (n int) {
 
 // err returns the error of a command that has printed the problems; warnings are none.
 func (s *fleetState) err() error {
-	if n := s.count(severityError); n > 0 {
+	if n := s.count(problems.SeverityError); n > 0 {
 		return fmt.Errorf("%s found", count(n, "error"))
 	}
 	return nil
 }
 
-// addConflicts adds what two documents claim. Of an alias that another model has, the precedence is defined, so it may be
-// intended. A second document for a URL or a key is not in force in part, which is a mistake.
-func (l *problemList) addConflicts(conflicts []fleet.Conflict) {
-	for _, c := range conflicts {
-		if c.What == fleet.ConflictAlias {
-			l.warnf(c.Loser, "%s: aliases: %q: requests for it go to %s, which has the same name or alias", c.Loser, c.Value, c.Winner)
-		} else {
-			l.errorf(c.Loser, "%s: %s: %q: not in force, since %s has the same %s", c.Loser, c.What, c.Value, c.Winner, c.What)
-		}
-	}
-}
-
-func (l *problemList) addDangling(d fleet.Dangling) {
-	if d.Field == "" {
-		l.warnf(d.Document, "%s: %s", d.Document, d.Reason)
-	} else {
-		l.warnf(d.Document, "%s: %s: %q: %s", d.Document, d.Field, d.Value, d.Reason)
-	}
-}
-
 // addNode adds the problems of a node, but for the deletions that it holds back.
-func (l *problemList) addNode(s *fleetState, n *nodeState) {
+func addNode(l *problems.List, s *fleetState, n *nodeState) {
 	name, c := n.name(), n.Config
 	if c == nil {
-		l.errorf(n.Document, "%s: %s", name, n.unreachable())
+		l.Errorf(reasons.NodeUnreachable, n.Document, "%s: %s", name, n.unreachable())
 		return
 	}
-	if n.NotReady != "" && n.State != fleet.StateDraining && n.NotReady != fleet.StateDraining {
-		l.errorf(n.Document, "%s: is not ready: %s", name, n.NotReady)
-	}
-	if age := seconds(c.AgeSeconds); age > quietLimit && c.Source != "" {
-		l.errorf(n.Document, "%s: has not been able to read its documents (%s) for %s; those of then are in force", name, c.Source, brief(age))
-	} else if age > quietLimit {
-		l.errorf(n.Document, "%s: has not heard from etcd for %s; the documents of revision %d are in force", name, brief(age), c.Revision)
+	if n.NotReady != "" && n.State != fleet.StateDraining && n.NotReady != fleet.StateDraining && !n.reports(reasons.EntryNotBelieved) {
+		l.Errorf(reasons.NodeNotReady, n.Document, "%s: is not ready: %s", name, n.NotReady)
 	}
 	if c.Revision > s.newest {
-		l.errorf(n.Document, "%s: has heard of revision %d, but etcd is at %d: it follows another etcd, or this one was restored", name, c.Revision, s.newest)
+		l.Errorf(reasons.StoreMismatch, n.Document, "%s: has heard of revision %d, but etcd is at %d: it follows another etcd, or this one was restored", name, c.Revision, s.newest)
 	}
-	if c.Source != "" {
-		l.addReported(n.name(), c)
-	}
-	for _, certificate := range c.Certificates {
-		l.addCertificate(n.Document, name, certificate, s.Time)
-	}
-	for _, u := range c.Unresponsive {
-		if ago := s.Time.Sub(u.Last); ago < unresponsiveLimit {
-			l.warnf(n.Document, "%s: has had no answer from server %s/%s for %s (%s, the last one %s ago): %s",
-				name, u.Colo, u.Node, inDays(s.Time.Sub(u.Since)), count(u.Times, "attempt"), brief(max(ago, 0)), u.Error)
+	addReported(l, s, n)
+}
+
+// reports reports whether a node has a problem of a kind.
+func (n *nodeState) reports(kind string) bool {
+	return n.Config != nil && slices.ContainsFunc(n.Config.Problems, func(p problems.Problem) bool { return p.Kind == kind })
+}
+
+// addReported adds the problems that a node reports, or that the state of one of an older version shows. The documents in etcd and the states
+// of all nodes say more about some of them.
+func addReported(l *problems.List, s *fleetState, n *nodeState) {
+	reported := n.Config.Problems
+	if reported == nil {
+		derived := &problems.List{}
+		if n.Config.Source != "" {
+			n.Config.AddDocuments(derived, n.name())
 		}
+		n.Config.AddProblems(derived, n.Document, n.name(), s.Time)
+		reported = derived.All()
 	}
-	for _, colo := range c.UnreachedColos {
-		if colo.FailingSince != nil {
-			l.warnf(n.Document, "%s: has reached no server of colo %s for %s (%s), and asks it last", name, colo.Colo,
-				inDays(s.Time.Sub(*colo.FailingSince)), count(colo.Failures, "attempt"))
+	before := l.All()
+	for _, p := range reported {
+		known := slices.ContainsFunc(before, func(b problems.Problem) bool {
+			return b.Kind == p.Kind && b.Subject == p.Subject && p.Subject != n.Document
+		})
+		shown := p.Kind == reasons.NodeNotReady || p.Kind == reasons.DeletionsHeld // by its page, and of all nodes together
+		if !known && !shown && (s.Etcd == "" || !slices.Contains(ofDocuments, p.Kind)) {
+			if rest, ok := strings.CutPrefix(p.Text, n.Config.Node+": "); ok && n.Document == "" {
+				p.Text = n.name() + ": " + rest // at the address where it was asked
+			}
+			l.Add(p)
 		}
-	}
-	for _, loss := range c.LostEvents {
-		l.errorf(n.Document, "%s: %s", name, loss)
-	}
-	if len(c.ExpiredLeases) > 0 {
-		l.warnf(n.Document, "%s: in force although their leases have expired: %s", name, firstOf(c.ExpiredLeases))
 	}
 }
 
-// addReported adds what a node reports about documents that are not in etcd.
-func (l *problemList) addReported(node string, c *node.ConfigState) {
-	for _, r := range c.Rejected {
-		e := document.InvalidError{Key: r.Key, Field: r.Field, Reason: r.Reason}
-		if r.File != "" {
-			e.Key = strings.TrimSuffix(r.File+": "+r.Key, ": ")
-		}
-		instead := "nothing of it is in force"
-		if r.LastGood {
-			instead = "an earlier version is in force"
-		}
-		l.errorf(r.Key, "%s: %s; %s", node, e.Error(), instead)
-	}
-	l.addConflicts(c.Conflicts)
+// ofDocuments are the kinds of problems that the documents in etcd show, so that those which nodes report would stand twice.
+var ofDocuments = []string{
+	reasons.StoreEmpty, reasons.NoModel, reasons.NoColo, reasons.ModelWithoutEndpoint, reasons.ModelWithoutRoute, reasons.DocumentRejected,
+	reasons.DocumentConflict, reasons.ReferenceDangling, reasons.PoolSetting, reasons.ColoWithoutServer,
 }
 
 // name returns the key of a node's document, or if it is not known, its address.
@@ -212,46 +140,6 @@ func (n *nodeState) unreachable() string {
 		return "cannot be asked: " + n.Error
 	}
 	return "cannot be asked at " + n.Admin + ": " + n.Error
-}
-
-func (l *problemList) addCertificate(document, name string, c node.CertificateState, now time.Time) {
-	if c.Name != "" {
-		l.addACME(document, name, c, now)
-		return
-	}
-	flags := "-tls-cert and -tls-key"
-	if c.Listener == "peer" {
-		flags = "-peer-tls-cert and -peer-tls-key"
-	}
-	if left := c.Expires.Sub(now); left <= 0 {
-		l.errorf(document, "%s: its %s certificate expired %s ago, so connections to it fail; replace the files of %s", name, c.Listener, inDays(-left), flags)
-	} else if left < expirySoon && left < c.Expires.Sub(c.Begins)/10 {
-		l.warnf(document, "%s: its %s certificate expires in %s, at %s; replace the files of %s",
-			name, c.Listener, inDays(left), c.Expires.UTC().Format("2006-01-02 15:04 UTC"), flags)
-	}
-}
-
-// addACME adds what is wrong with a certificate that the node requests by itself.
-func (l *problemList) addACME(document, name string, c node.CertificateState, now time.Time) {
-	left := c.Expires.Sub(now)
-	switch {
-	case c.Expires.IsZero() && c.Problem == "":
-		l.warnf(document, "%s: has requested its first certificate for %s, and no answer yet", name, c.Name)
-	case c.Expires.IsZero():
-		l.errorf(document, "%s: has no certificate for %s, so connections to it fail: %s", name, c.Name, c.Problem)
-	case left <= 0:
-		l.errorf(document, "%s: its certificate for %s expired %s ago, so connections to it fail: %s", name, c.Name, inDays(-left), c.Problem)
-	case c.Problem != "":
-		l.warnf(document, "%s: cannot renew its certificate for %s, which expires in %s: %s", name, c.Name, inDays(left), c.Problem)
-	}
-}
-
-// inDays returns a duration in days if it has at least two.
-func inDays(d time.Duration) string {
-	if days := int(d.Hours() / 24); days >= 2 {
-		return count(days, "day")
-	}
-	return brief(d)
 }
 
 // heldDeletions are the deletions that nodes hold back, in the order in which they report them.

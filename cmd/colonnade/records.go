@@ -8,6 +8,8 @@ import (
 	"colonnade/discovery/etcd"
 	"colonnade/fleet"
 	"colonnade/homes"
+	"colonnade/problems"
+	"colonnade/reasons"
 )
 
 // recordState is the record of a colo server's process in etcd; see package homes.
@@ -93,34 +95,16 @@ func (r *recordState) blocks() string {
 }
 
 // addRecords adds what is wrong with records, of those that a query includes.
-func (l *problemList) addRecords(s *fleetState, q *poolQuery) {
-	known := map[string]bool{}
+func addRecords(l *problems.List, s *fleetState, q *poolQuery) {
 	for i := range s.Records {
 		r := &s.Records[i]
 		switch {
 		case !q.includes(roleColo, r.Colo):
 		case r.Problem != "":
-			known[r.Key] = true
-			l.errorf(r.Key, "%s: cannot be read as a whole: %s; it may block engines. If its process has ended, run: colonnade config delete %s", r.Key, r.Problem, r.Key)
+			l.Errorf(reasons.RecordUnreadable, r.Key, "%s: cannot be read as a whole: %s; it may block engines. If its process has ended, run: colonnade config delete %s", r.Key, r.Problem, r.Key)
 		case !r.Registered && r.Owns+r.Held > 0:
-			l.warnf(r.Key, "%s: its process is not registered; until it has answered or certainly ended, or has been silent for 10 s, no other "+
+			l.Warnf(reasons.RecordOrphaned, r.Key, "%s: its process is not registered; until it has answered or certainly ended, or has been silent for 10 s, no other "+
 				"server gets %s", r.Key, r.blocks())
-		}
-	}
-	for i := range s.Nodes {
-		n := &s.Nodes[i]
-		if n.Config == nil {
-			continue
-		}
-		for _, r := range n.Config.Records {
-			if !known[r.Key] {
-				known[r.Key] = true
-				l.errorf(r.Key, "%s: %s cannot read it as a whole: %s", r.Key, n.Node, r.Problem)
-			}
-		}
-		if n.Config.WrittenOff > 0 {
-			l.warnf(n.Document, "%s: has deleted %s of processes that were silent, since its start; while such a process still ran, engines may have "+
-				"had more requests than slots", n.name(), count(n.Config.WrittenOff, "record"))
 		}
 	}
 }

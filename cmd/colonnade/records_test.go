@@ -62,7 +62,8 @@ func TestRecordsAreNotApplied(t *testing.T) {
 func TestConfigStatusNamesRecords(t *testing.T) {
 	s := startEtcd(t)
 	live, orphan := putRecord(t, s, "x", "127.0.0.1:1"), putRecord(t, s, "gone", "127.0.0.1:1") // x is the boot of registered nodes
-	put(t, s, map[string]string{"owners/ams/ams-2/bad": "{", "owners/ams/ams-2/bad/held": "{}", "owners/ams": "x"})
+	put(t, s, map[string]string{"owners/ams/ams-2/bad": "{", "owners/ams/ams-2/bad/held": "{}", "owners/ams": "x",
+		"models/m": "pool: p\n", "colos/ams": "{}", "endpoints/ams/e": "url: http://h:1\npool: p\n"})
 	n := configured(node.ConfigState{Node: "ams-2", WrittenOff: 2, Records: []node.RecordProblem{{Key: "owners/ams/ams-2/bad", Problem: "x"}, {Key: "owners/ams/ams-2/seen", Problem: "too large"}}})
 	n.register(t, s, "servers/ams/ams-2")
 	r := run(t, "", "config", "status")

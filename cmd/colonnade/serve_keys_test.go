@@ -31,7 +31,7 @@ func servePlace(t *testing.T) *servedPlace {
 	engine := simengine.New(simengine.Config{Models: []string{"m"}})
 	server := httptest.NewServer(engine)
 	p := &servedPlace{t: t, dir: t.TempDir()}
-	writeTo(t, p.dir, "place.yaml", "key: models/m\npool: p\n---\nkey: endpoints/local/sim\nurl: "+server.URL+"\npool: p\n")
+	writeTo(t, p.dir, "place.yaml", "key: models/m\npool: p\n---\nkey: endpoints/local/sim\nurl: "+server.URL+"\npool: p\n---\nkey: keys/other\naccount: other\nsha256: "+strings.Repeat("ab", 32)+"\n")
 	end := background(t, &p.output, &p.logs, "serve", "-config", p.dir, "-listen", "127.0.0.1:0", "-admin", "127.0.0.1:0", "-drain", "1s")
 	t.Cleanup(func() {
 		if err := end(); err != nil {
@@ -148,7 +148,7 @@ func TestServeReportsBadDocuments(t *testing.T) {
 	run(t, "", "status", "-admin", p.admin).fail(t, append(want, "p in local")...)
 	r := run(t, "", "config", "status", "-admin", p.admin, "-json")
 	var state fleetState
-	if err := json.Unmarshal([]byte(r.out), &state); err != nil || r.err == nil || len(state.Problems) != 1 || state.Problems[0].Document != "pools/p" {
+	if err := json.Unmarshal([]byte(r.out), &state); err != nil || r.err == nil || len(state.Problems) != 1 || state.Problems[0].Subject != "pools/p" {
 		t.Errorf("%v, %v: %s", err, r.err, r.out)
 	}
 	run(t, "key: pools/p\nqueue: {limit: 3}\n", "config", "apply", "-config", p.dir, "-").want(t, "applied pools/p at "+bad+":1")

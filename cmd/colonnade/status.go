@@ -13,6 +13,8 @@ import (
 
 	"colonnade/admin"
 	"colonnade/internal/ctxtime"
+	"colonnade/problems"
+	"colonnade/reasons"
 )
 
 // statusCommand is one run of status.
@@ -94,14 +96,28 @@ func (c *statusCommand) poll(ctx context.Context) error {
 	}
 	found := slices.ContainsFunc(s.Nodes, func(n nodeState) bool { return n.Error != "" || len(n.Pools) > 0 })
 	switch q := c.query; {
-	case found || s.count(severityError) > 0:
+	case found || slices.ContainsFunc(s.Problems, explainsNothing):
 	case len(s.Nodes) == 0 && q.colo == "":
-		s.Problems = append(s.Problems, problem{Severity: severityError, Text: "no colo server is registered"})
+		s.addError(reasons.NothingSelected, "no colo server is registered")
 	case q.colo != "" || q.pool != "":
-		s.Problems = append(s.Problems, problem{Severity: severityError, Text: fmt.Sprintf("no colo server has a pool that matches -colo %q -pool %q", q.colo, q.pool)})
+		s.addError(reasons.NothingSelected, fmt.Sprintf("no colo server has a pool that matches -colo %q -pool %q", q.colo, q.pool))
 	}
 	c.state, c.views = s, poolViews(s, c.views)
 	return nil
+}
+
+// explainsNothing reports whether a problem may be why there is no pool to show.
+func explainsNothing(p problems.Problem) bool {
+	ofModels := []string{reasons.StoreEmpty, reasons.NoModel, reasons.ModelWithoutEndpoint, reasons.ModelWithoutRoute}
+	return p.Severity == problems.SeverityError && !slices.Contains(ofModels, p.Kind)
+}
+
+// addError adds a problem of severity error to those of a state.
+func (s *fleetState) addError(kind, text string) {
+	l := &problems.List{}
+	l.Add(s.Problems...)
+	l.Errorf(kind, "", "%s", text)
+	s.Problems = l.All()
 }
 
 // runOnce polls once, and fails if anything is wrong.

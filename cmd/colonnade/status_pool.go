@@ -57,15 +57,15 @@ func (p *poolView) drawCounters(out *screen) {
 		held = fmt.Sprintf(", held for %s each", brief(seconds(*p.MeanHeldMillis/1e3)))
 	}
 	write(true, "granted", "%d%s", p.Granted, held)
-	write(refused(p.PoolState) > 0, "refused", "%d: %s", refused(p.PoolState), reasons(p.PoolState))
+	write(refused(p.PoolState) > 0, "refused", "%d: %s", refused(p.PoolState), refusals(p.PoolState))
 	write(p.Refused[permits.Busy] > 0, "busy", "%d, which usually went to another colo", p.Refused[permits.Busy])
 	write(p.PendingRetries > 0, "retries", "%d pending: refused, with a Retry-After that is not due yet", p.PendingRetries)
 	write(p.FullSeconds >= 1, "full", "no slot free for %s in total%s", brief(seconds(p.FullSeconds)), p.full)
 	write(p.Queue.Bytes > 0, "bytes", "%s of %s wait", size(p.Queue.Bytes), size(p.Queue.BytesLimit))
 }
 
-// reasons lists the refusals by reason, the most frequent first.
-func reasons(p *colo.PoolState) string {
+// refusals lists the refusals by reason, the most frequent first.
+func refusals(p *colo.PoolState) string {
 	names := slices.SortedFunc(maps.Keys(p.Refused), func(a, b permits.Reason) int {
 		return cmp.Or(cmp.Compare(p.Refused[b], p.Refused[a]), strings.Compare(string(a), string(b)))
 	})

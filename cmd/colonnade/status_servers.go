@@ -13,6 +13,8 @@ import (
 	"colonnade/fleet"
 	"colonnade/homes"
 	"colonnade/permits"
+	"colonnade/problems"
+	"colonnade/reasons"
 )
 
 // blockedLimit is how long an engine may have no server that grants on it. After a server that has fallen silent, it takes 17 s.
@@ -166,7 +168,7 @@ func (r *serverRow) notes(out *screen) painted {
 }
 
 // addBlocked adds the engines that a server has waited for too long.
-func (l *problemList) addBlocked(s *fleetState) {
+func addBlocked(l *problems.List, s *fleetState) {
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
 		blocked := map[string][]string{}
@@ -183,7 +185,7 @@ func (l *problemList) addBlocked(s *fleetState) {
 		}
 		for _, by := range slices.Sorted(maps.Keys(blocked)) {
 			urls := slices.Sorted(slices.Values(blocked[by]))
-			l.errorf(n.Document, "%s: grants nothing on %s for more than %s: %s", n.name(), firstOf(urls), blockedLimit, strings.TrimSpace(by))
+			l.Errorf(reasons.EngineBlocked, n.Document, "%s: grants nothing on %s for more than %s: %s", n.name(), firstOf(urls), blockedLimit, strings.TrimSpace(by))
 		}
 	}
 }

@@ -113,9 +113,10 @@ func golden(t *testing.T, name, got string) {
 
 func TestStatus(t *testing.T) {
 	s := startEtcd(t)
-	run(t, "", "status").fail(t, "no colo server is registered", "1 error found")
+	run(t, "", "status").fail(t, "no colo server is registered", "there are no documents", "2 errors found")
 	put(t, s, map[string]string{
 		"colos/ams": "region: weur\n", "colos/fra": "region: weur\n", "colos/iad": "state: draining\n", "models/m": "pool: chat\n",
+		"endpoints/ams/gpu-1": "url: http://10.0.0.1:8000\npool: chat\n", "endpoints/ams/spare": "url: http://10.0.0.5:8000\npool: spare\n",
 		"entries/e": `{"address":"127.0.0.1:1","region":"weur"}`,
 	})
 	pooled("ams-1", busyPage).register(t, s, "servers/ams/ams-1")
@@ -144,7 +145,8 @@ func TestStatus(t *testing.T) {
 
 func TestStatusReportsServersThatAreNotReady(t *testing.T) {
 	s := startEtcd(t)
-	put(t, s, map[string]string{"colos/ams": "region: weur\n", "colos/fra": "region: weur\n", "colos/iad": "region: us\n"})
+	put(t, s, map[string]string{"colos/ams": "region: weur\n", "colos/fra": "region: weur\n", "colos/iad": "region: us\n",
+		"models/m": "pool: chat\n", "endpoints/ams/e": "url: http://h:1\npool: chat\n"})
 	lost := pooled("ams-1", busyPage)
 	lost.notReady = "granting nothing: lost \x1b[31metcd"
 	lost.register(t, s, "servers/ams/ams-1")
@@ -158,7 +160,7 @@ func TestStatusReportsServersThatAreNotReady(t *testing.T) {
 // Rejected documents come first, since the pools may not be what was intended.
 func TestStatusReportsRejectedDocuments(t *testing.T) {
 	s := startEtcd(t)
-	put(t, s, map[string]string{"pools/good": "queue: {limit: 3}\n", "pools/bad": "queue: {limit: -3}\n", "entries/e": `{"address":"127.0.0.1:1","region":"weur"}`})
+	put(t, s, map[string]string{"models/m": "pool: chat\n", "colos/fra": "{}", "endpoints/fra/e": "url: http://h:1\npool: chat\n", "pools/good": "queue: {limit: 3}\n", "pools/bad": "queue: {limit: -3}\n", "entries/e": `{"address":"127.0.0.1:1","region":"weur"}`})
 	bad, good := revisionOf(t, s, "pools/bad"), revisionOf(t, s, "pools/good")
 	fra := configured(node.ConfigState{Node: "fra-1", Rejected: []fleet.Rejection{
 		{Key: "pools/bad", Revision: bad, Field: "queue.limit", Reason: "must be at least 0", LastGood: true, InForce: 1},
@@ -207,6 +209,7 @@ func TestStatusReportsServersThatCannotBeAsked(t *testing.T) {
 	unready.HandleFunc("GET /debug/pools", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "[]") })
 	old := serveHandler(t, http.NotFoundHandler())
 	put(t, s, map[string]string{
+		"models/m": "pool: chat\n", "colos/ams": "{}", "endpoints/ams/e": "url: http://h:1\npool: chat\n",
 		"servers/old/old": registered(old), "servers/closed/closed": registered("127.0.0.1:1"), "servers/mute/mute": `{"address":"127.0.0.1:1","boot":"x"}`,
 		"servers/unready/unready": registered(serveHandler(t, unready)),
 	})

@@ -12,6 +12,7 @@ import (
 	"colonnade/fleet"
 	"colonnade/homes"
 	"colonnade/permits"
+	"colonnade/problems"
 )
 
 const (
@@ -97,8 +98,8 @@ func (c *statusCommand) draw(out *screen) {
 		source = fmt.Sprintf("%s at %s, documents: %s", s.Nodes[0].Node, source, s.Nodes[0].Config.Source)
 	}
 	out.line(out.paint(text.Bold, s.Time.Local().Format(time.DateTime)), "  ", out.paint(text.Faint, source))
-	drawProblems(out, s, severityError)
-	if n := len(s.Problems) - s.count(severityError); n > 0 {
+	drawProblems(out, s, problems.SeverityError)
+	if n := len(s.Problems) - s.count(problems.SeverityError); n > 0 {
 		out.line(painted("\n"), out.paint(text.FgYellow, count(n, "warning")), "; colonnade config status"+c.flag()+" lists them")
 	}
 	pools := c.views
@@ -130,19 +131,36 @@ func (c *statusCommand) flag() string {
 }
 
 // drawProblems writes the problems of one severity.
-func drawProblems(out *screen, s *fleetState, severity severity) {
+func drawProblems(out *screen, s *fleetState, severity problems.Severity) {
 	if s.count(severity) == 0 {
 		return
 	}
 	colour := text.FgRed
-	if severity == severityWarning {
+	if severity == problems.SeverityWarning {
 		colour = text.FgYellow
 	}
 	out.line(painted("\n"), out.paint(colour, severity+"s:"))
+	var before problems.Problem
 	for _, p := range s.Problems {
-		if p.Severity == severity {
-			out.paragraph("- ", p.Text)
+		if p.Severity != severity {
+			continue
 		}
+		if before.Text != "" && (p.Effect != before.Effect || p.Action != before.Action) {
+			drawConsequence(out, before)
+		}
+		out.paragraph("- ", p.Text)
+		before = p
+	}
+	drawConsequence(out, before)
+}
+
+// drawConsequence writes what problems do to clients, and what to do, once for all problems in a row that have this in common.
+func drawConsequence(out *screen, p problems.Problem) {
+	if p.Effect != "" {
+		out.paragraph("    effect: ", out.paint(text.Faint, p.Effect))
+	}
+	if p.Action != "" {
+		out.paragraph("    action: ", out.paint(text.Faint, p.Action))
 	}
 }
 

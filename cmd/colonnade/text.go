@@ -6,6 +6,8 @@ import (
 	"io"
 	"strings"
 	"time"
+
+	"colonnade/internal/wording"
 )
 
 // writeJSON writes a value as JSON: on several lines, or on one if compact.
@@ -19,21 +21,10 @@ func writeJSON(out io.Writer, v any, compact bool) error {
 }
 
 // count returns a number of things, in the plural unless it is 1.
-func count(n int, thing string) string {
-	if n != 1 {
-		thing += "s"
-	}
-	return fmt.Sprintf("%d %s", n, thing)
-}
+func count(n int, thing string) string { return wording.Count(n, thing) }
 
 // firstOf lists the first few of many names.
-func firstOf(names []string) string {
-	const most = 4
-	if len(names) <= most+1 {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
-}
+func firstOf(names []string) string { return wording.FirstOf(names) }
 
 // joined lists values of a string type.
 func joined[T ~string](values []T) string {
@@ -45,24 +36,10 @@ func joined[T ~string](values []T) string {
 }
 
 // brief returns a duration with three digits, or in minutes and seconds.
-func brief(d time.Duration) string {
-	switch {
-	case d < time.Millisecond:
-		return fmt.Sprintf("%.2fms", d.Seconds()*1e3)
-	case d < 999500*time.Microsecond:
-		return fmt.Sprintf("%.0fms", d.Seconds()*1e3)
-	case d < 9995*time.Millisecond:
-		return fmt.Sprintf("%.2fs", d.Seconds())
-	case d < 59950*time.Millisecond:
-		return fmt.Sprintf("%.1fs", d.Seconds())
-	}
-	return d.Round(time.Second).String()
-}
+func brief(d time.Duration) string { return wording.Brief(d) }
 
 // seconds returns a duration that a node has reported. It is bounded, since a page may hold any number.
-func seconds(s float64) time.Duration {
-	return time.Duration(min(max(s, 0), 1e7) * float64(time.Second))
-}
+func seconds(s float64) time.Duration { return wording.Seconds(s) }
 
 // millis is seconds for milliseconds.
 func millis(ms int64) time.Duration { return seconds(float64(ms) / 1e3) }

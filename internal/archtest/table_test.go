@@ -147,7 +147,7 @@ var table = []row{
 	{path: "colo",
 		ours: []string{"admission", "analytics", "analytics/journal", "analytics/metrics", "fleet", "forwarding/hop", "forwarding/liveness",
 			"forwarding/netconn", "forwarding/peer", "forwarding/peertls", "forwarding/realtime", "forwarding/relay", "forwarding/reload", "forwarding/server",
-			"forwarding/transport", "homes", "internal/ascii", "internal/ctxtime", "openai", "permits", "reasons"},
+			"forwarding/transport", "homes", "internal/ascii", "internal/ctxtime", "internal/wording", "openai", "permits", "reasons"},
 		third: []string{fasthttp, "golang.org/x/time/rate"},
 		why:   "a colo gets permits through admission, and trusts the hop token for the account"},
 
@@ -158,7 +158,7 @@ var table = []row{
 	{path: "node",
 		ours: []string{"admin", "analytics/journal", "analytics/metrics", "colo", "discovery/engines", "discovery/etcd", "discovery/files", "discovery/gossip", "entry", "fleet", "homes", "homes/keeper",
 			"internal/atomicfile",
-			"fleet/document", "forwarding/acmecert", "forwarding/hop", "forwarding/liveness", "forwarding/peer", "forwarding/peertls", "forwarding/reload", "forwarding/server", "internal/ctxtime", "ratelimit/shared"},
+			"fleet/document", "forwarding/acmecert", "forwarding/hop", "forwarding/liveness", "forwarding/peer", "forwarding/peertls", "forwarding/reload", "forwarding/server", "internal/ctxtime", "internal/wording", "problems", "ratelimit/shared", "reasons"},
 		third: []string{"go.etcd.io/etcd/client/v3", "golang.org/x/sync/errgroup"},
 		why:   "one node is put together here, in the same way for the binaries and for a fleet in one process"},
 	{path: "internal/simengine",

@@ -1,0 +1,149 @@
+package node
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"colonnade/fleet"
+	"colonnade/internal/wording"
+	"colonnade/problems"
+	"colonnade/reasons"
+)
+
+// problems returns everything that is wrong as far as this node knows: what its state and its table show, and what only it knows. The pages,
+// the readiness and the metric colonnade_problems have it from here.
+func (r *runtime) problems() []problems.Problem {
+	l := &problems.List{}
+	c := r.configState()
+	c.AddDocuments(l, r.name())
+	c.AddProblems(l, r.document(), r.name(), time.Now())
+	if n := len(c.PendingDeletions); n > 0 {
+		l.Errorf(reasons.DeletionsHeld, r.document(), "%s: %s held back: %s", r.name(), wording.Count(n, "deletion"), wording.FirstOf(c.PendingDeletions))
+	}
+	if !r.starting() {
+		l.Add(r.tableProblems.of(r.watcher.Table(), r.unseen)...)
+	}
+	if r.entry != nil {
+		r.addEntry(l)
+	}
+	if err := r.notReady(); err != nil {
+		l.Errorf(reasons.NodeNotReady, r.document(), "%s: is not ready: %v", r.name(), err)
+	}
+	if r.colo != nil {
+		r.addPools(l)
+		l.Add(r.shared.problems()...)
+	}
+	return l.All()
+}
+
+// notReady returns why the node is not ready, unless another problem says so, or an operator has stopped it.
+func (r *runtime) notReady() error {
+	if r.ready == nil || r.entry != nil && r.entry.Draining() || r.colo != nil && r.colo.Draining() {
+		return nil
+	}
+	if r.entry != nil {
+		if _, all := r.entry.Disbelieving(); all {
+			return nil
+		}
+	}
+	return r.ready()
+}
+
+// document returns the key of the document that the node registers; empty = none.
+func (r *runtime) document() string {
+	switch {
+	case r.source != "":
+		return ""
+	case r.siblings != nil:
+		return fleet.KindServer.Key(r.siblings.colo, r.config.Node)
+	}
+	return fleet.KindEntry.Key(r.config.Node)
+}
+
+// name returns the name of the node in texts.
+func (r *runtime) name() string { return cmp.Or(r.document(), r.config.Node) }
+
+// tableProblems are the problems of the last table that was asked for: pages and metrics ask every second, and a table may be large. It is safe
+// for concurrent use.
+type tableProblems struct {
+	mu    sync.Mutex // guards the fields below
+	table *fleet.Table
+	found []problems.Problem
+}
+
+func (p *tableProblems) of(t *fleet.Table, unseen []fleet.Kind) []problems.Problem {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.table == t {
+		return p.found
+	}
+	scope := problems.Scope{Unseen: unseen}
+	for _, rejected := range t.Rejected {
+		scope.Rejected = append(scope.Rejected, rejected.Key)
+	}
+	l := &problems.List{}
+	l.Add(problems.OfTable(t, scope)...)
+	if !slices.Contains(unseen, fleet.KindServer) {
+		l.Add(problems.OfServers(t)...)
+	}
+	p.table, p.found = t, l.All()
+	return p.found
+}
+
+// addEntry adds what only an entry knows.
+func (r *runtime) addEntry(l *problems.List) {
+	document, name := r.document(), r.name()
+	colos, all := r.entry.Disbelieving()
+	for _, colo := range colos {
+		if !all {
+			l.Errorf(reasons.ColoDisbelieves, document, "%s: colo %s rejects its hop tokens", name, colo)
+		}
+	}
+	if all {
+		l.Errorf(reasons.EntryNotBelieved, document, "%s: every colo that answers rejects its hop tokens: %s", name, wording.FirstOf(colos))
+	}
+	if !r.starting() && r.entry.RefusesAll() {
+		l.Errorf(reasons.NoAPIKey, document, "%s: there is no API key, and it was started without -open", name)
+	}
+}
+
+// addPools adds the pools of a colo server that have engines, none of which is up.
+func (r *runtime) addPools(l *problems.List) {
+	for _, p := range r.colo.PoolsDown() {
+		if r.siblings != nil && !r.siblings.keeper.Home(p.Pool).Here {
+			continue // the home knows
+		}
+		problem := l.Errorf(reasons.PoolDown, r.document(), "%s: pool %s: no engine is up: %s", r.name(), p.Pool, wording.FirstOf(p.Engines))
+		if len(p.Models) > 0 && r.source != "" {
+			problem.Effect = fmt.Sprintf("every request for %s gets 503", wording.FirstOf(p.Models))
+		} else if len(p.Models) > 0 {
+			problem.Effect = fmt.Sprintf("requests for %s get 503, unless another colo has the pool", wording.FirstOf(p.Models))
+		}
+	}
+}
+
+// readyLines returns the problems of severity error for the page of the readiness, which has the reason and the losses itself.
+func (r *runtime) readyLines() []string {
+	var lines []string
+	for _, p := range r.problems() {
+		if p.Severity == problems.SeverityError && p.Kind != reasons.EventsLost && p.Kind != reasons.NodeNotReady {
+			lines = append(lines, fmt.Sprintf("%s: %s; effect: %s; action: %s", p.Kind, p.Text, p.Effect, p.Action))
+		}
+	}
+	return lines
+}
+
+// countProblems returns the number of problems of each kind, also of those of which there are none.
+func (r *runtime) countProblems() map[string]int {
+	counts := map[string]int{}
+	for _, known := range reasons.Problems() {
+		counts[known.Kind] = 0
+	}
+	for _, p := range r.problems() {
+		counts[p.Kind]++
+	}
+	return counts
+}
