@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"colonnade/cmd/internal/command"
 	"colonnade/fleet"
 	"colonnade/problems"
 )
@@ -23,6 +24,8 @@ func newConfigStatus() *cli.Command {
 		Flags: []cli.Flag{store.etcdFlag(), adminFlag(&admin), &cli.BoolFlag{Name: "json", Destination: &asJSON, Usage: "print JSON"}},
 		Description: `With -admin, etcd is not asked, and not compared with the nodes; a colonnade serve has none.
 
+` + exitStatuses + `
+
 Examples:
   colonnade config status
   colonnade config status -admin 127.0.0.1:9080
@@ -30,7 +33,7 @@ Examples:
 		Action: func(ctx context.Context, cmd *cli.Command) error {
 			p, err := store.poller(admin, nil)
 			if err != nil {
-				return err
+				return command.WithStatus(command.StatusUnknown, err)
 			}
 			defer p.close()
 			ctx, cancel := context.WithTimeout(ctx, storeTimeout)
@@ -38,7 +41,7 @@ Examples:
 			s, err := p.poll(ctx)
 			switch {
 			case err != nil:
-				return err
+				return command.WithStatus(command.StatusUnknown, err)
 			case asJSON:
 				err = writeJSON(cmd.Writer, s, false)
 			default:

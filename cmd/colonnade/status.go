@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"colonnade/admin"
+	"colonnade/cmd/internal/command"
 	"colonnade/internal/ctxtime"
 	"colonnade/problems"
 	"colonnade/reasons"
@@ -45,7 +46,9 @@ func newStatus() *cli.Command {
 			&cli.BoolFlag{Name: "json", Destination: &c.json, Usage: "print JSON; with -watch, a line each time"},
 			&cli.BoolFlag{Name: "watch", Destination: &c.watch, Usage: "show it again each second, until Ctrl-C"},
 		},
-		Description: `Examples:
+		Description: exitStatuses + `
+
+Examples:
   colonnade status
   colonnade status -watch -colo ams
   colonnade status -pool llama-3.1-8b -accounts 50
@@ -55,7 +58,7 @@ func newStatus() *cli.Command {
 			c.out = cmd.Writer
 			var err error
 			if c.poller, err = store.poller(c.admin, &c.query); err != nil {
-				return err
+				return command.WithStatus(command.StatusUnknown, err)
 			}
 			defer c.poller.close()
 			if c.watch {
@@ -65,6 +68,10 @@ func newStatus() *cli.Command {
 		},
 	}
 }
+
+// exitStatuses is the part of the help of the commands that look for problems.
+const exitStatuses = `The exit status is 0 if there is no error (warnings do not count), 1 if errors were found, and 2 if
+the command could not find out: etcd does not answer, or the command line is wrong.`
 
 // adminFlag is the flag of commands that can do without etcd.
 func adminFlag(addresses *string) cli.Flag {
@@ -123,7 +130,7 @@ func (s *fleetState) addError(kind, text string) {
 // runOnce polls once, and fails if anything is wrong.
 func (c *statusCommand) runOnce(ctx context.Context) error {
 	if err := c.poll(ctx); err != nil {
-		return err
+		return command.WithStatus(command.StatusUnknown, err)
 	}
 	if err := c.print(); err != nil {
 		return err

@@ -14,11 +14,45 @@ import (
 	"github.com/urfave/cli/v3"
 )
 
-// Main runs the process's command line. An error ends the process with status 1.
+// StatusUnknown is the exit status of a command that could not find out what it was asked, and of a wrong command line.
+const StatusUnknown = 2
+
+// StatusError is an error with the exit status of the process.
+type StatusError struct {
+	Status int
+	Err    error
+}
+
+func (e *StatusError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the error without the status.
+func (e *StatusError) Unwrap() error { return e.Err }
+
+// WithStatus returns an error with the exit status of the process; nil stays nil.
+func WithStatus(status int, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &StatusError{status, err}
+}
+
+// ExitStatus returns the exit status of a process whose command line failed with err; without one of its own, that is 1.
+func ExitStatus(err error) int {
+	var with *StatusError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &with):
+		return with.Status
+	}
+	return 1
+}
+
+// Main runs the process's command line. An error ends the process with its status.
 func Main(root *cli.Command) {
 	if err := Run(notifyContext(), root, os.Args); err != nil {
 		PrintError(os.Stderr, root.Name, err)
-		os.Exit(1)
+		os.Exit(ExitStatus(err))
 	}
 }
 
@@ -56,7 +90,7 @@ func prepare(c *cli.Command) {
 	}
 	c.HideHelpCommand = true // "keys revoke help" revokes a key
 	c.OnUsageError = func(_ context.Context, c *cli.Command, err error, _ bool) error {
-		return fmt.Errorf("%w; see %s -h", err, c.FullName())
+		return WithStatus(StatusUnknown, fmt.Errorf("%w; see %s -h", err, c.FullName()))
 	}
 	if len(c.Commands) > 0 {
 		c.Action = showCommands
