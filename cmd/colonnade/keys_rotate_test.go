@@ -41,6 +41,7 @@ func keyIDs(t *testing.T, path string) []string {
 // prints a key.
 func TestRotateFleet(t *testing.T) {
 	s := startEtcd(t)
+	put(t, s, servable)
 	dir := t.TempDir()
 	newKey, fleetKey := filepath.Join(dir, "new.key"), filepath.Join(dir, "fleet.key")
 	before := hop.RandomKeys()
@@ -116,6 +117,7 @@ func TestRotateFleet(t *testing.T) {
 // Without an answer of each node, or without the files, nothing is written.
 func TestRotateFleetRefusals(t *testing.T) {
 	s := startEtcd(t)
+	put(t, s, servable)
 	dir := t.TempDir()
 	path := func(name string) string { return filepath.Join(dir, name) }
 	write := func(name string, mode os.FileMode, ids ...*hop.Keys) *hop.Keys {

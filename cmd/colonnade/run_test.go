@@ -77,6 +77,9 @@ func startEtcd(t *testing.T) *etcdtest.Server {
 	return s
 }
 
+// servable are documents by which a model can be served, for tests of other problems.
+var servable = map[string]string{"models/m": "pool: p\n", "colos/ams": "{}", "endpoints/ams/gpu-1": "url: http://127.0.0.1:1\npool: p\n"}
+
 // put writes documents to etcd, valid or not.
 func put(t *testing.T, s *etcdtest.Server, documents map[string]string) {
 	t.Helper()

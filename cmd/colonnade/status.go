@@ -70,8 +70,8 @@ Examples:
 }
 
 // exitStatuses is the part of the help of the commands that look for problems.
-const exitStatuses = `The exit status is 0 if there is no error (warnings do not count), 1 if errors were found, and 2 if
-the command could not find out: etcd does not answer, or the command line is wrong.`
+const exitStatuses = `The exit status is 0 if there is no error (warnings do not count), 1 if errors were found, and
+2 if the command could not find out: etcd does not answer, or the command line is wrong.`
 
 // adminFlag is the flag of commands that can do without etcd.
 func adminFlag(addresses *string) cli.Flag {

@@ -185,7 +185,7 @@ var table = []row{
 	{path: "cmd/colonnade",
 		ours: []string{"accounts", "admin", "analytics", "analytics/journal", "cmd/internal/command", "colo", "discovery/engines", "discovery/etcd", "discovery/files",
 			"entry",
-			"fleet", "fleet/document", "forwarding/hop", "forwarding/transport", "homes", "internal/atomicfile", "internal/ctxtime", "internal/simengine", "node", "onebox", "permits", "routing"},
+			"fleet", "fleet/document", "forwarding/hop", "forwarding/transport", "homes", "internal/atomicfile", "internal/ctxtime", "internal/simengine", "internal/wording", "node", "onebox", "permits", "problems", "reasons", "routing"},
 		third: []string{"github.com/jedib0t/go-pretty/v6", "github.com/urfave/cli/v3", "golang.org/x/term"},
 		why:   "the CLI reaches everything through the package whose job it is"},
 
