@@ -12,6 +12,7 @@ func TestStatusShowsWhatEndpointsLack(t *testing.T) {
  {"url": "http://10.0.1.1:8000", "path": "/v1/rerank", "reason": "404: Not Found", "again_seconds": null},
  {"url": "http://10.0.1.2:8000", "model": "other", "reason": "404"}]`, 1)
 	s := startEtcd(t)
+	put(t, s, map[string]string{"models/m": "pool: p\n", "colos/fra": "{}", "endpoints/fra/gpu-0": "url: http://127.0.0.1:1\npool: p\n"})
 	pooled("fra-1", page).register(t, s, "servers/fra/fra-1")
 	out := strings.Join(strings.Fields(run(t, "", "status").want(t)), " ")
 	for _, want := range []string{
