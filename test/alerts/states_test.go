@@ -19,7 +19,6 @@ func TestStatesThatOtherTestsCause(t *testing.T) {
 		value  float64
 		alert  string
 	}{
-		{`colonnade_endpoint_state{endpoint="sim-1",pool="demo",state="silent"}`, 1, "ColonnadeEndpointSilent"},
 		{`colonnade_grants_enabled{`, 0, "ColonnadeNoGrants"},
 		{`colonnade_config_deletions_pending{`, 3, "ColonnadeDeletionsHeld"},
 		{`colonnade_engines{state="wanted"`, 1, "ColonnadeEnginesWanted"},
