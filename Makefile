@@ -46,10 +46,9 @@ test: ## run the tests, with the race detector where a C compiler is found
 	$(GO) test $$race -timeout 20m $(TEST_FLAGS) ./test/promises/hops || status=1; \
 	exit $$status
 
-# Tests of what stands on the wire between nodes (test/promises/trust) have nothing to look at then, and nodes that are processes
-# (test/promises/siblings) cannot be called.
+# Those with several colos; make test-serve runs the others this way, in one process.
 test-direct: ## run the end-to-end tests with the entry calling the colos as functions, without HTTP in between
-	COLONNADE_DIRECT=1 $(GO) test -timeout 20m $(TEST_FLAGS) $(addprefix ./test/promises/,capacity durability refusals release streams)
+	COLONNADE_DIRECT=1 $(GO) test -timeout 20m $(TEST_FLAGS) $(addprefix ./test/promises/,refusals streams)
 
 # Those that need several nodes, an etcd or a second colo are skipped; test/promises/serve always runs such processes.
 test-serve: ## run the end-to-end tests with each fleet being one process, as colonnade serve runs it
