@@ -51,7 +51,6 @@ type changeSummary struct {
 	documents       int
 	keys            []string // the first ones
 	lowest, highest int64    // revisions
-	by              []string // authors, without duplicates; "" = not known
 }
 
 func newChangeLog() changeLog {
