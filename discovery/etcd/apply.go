@@ -32,10 +32,10 @@ func (w Writer) Create(ctx context.Context, doc document.Raw) error {
 	defer cancel()
 	before, changes, err := w.read(ctx, []string{doc.Key})
 	if err == nil && len(before) == 0 {
-		_, err = w.commit(ctx, edit{put: []document.Raw{doc}}, before, changes)
+		_, err = w.commit(ctx, Edit{Put: []document.Raw{doc}}, before, changes)
 	}
 	switch {
-	case len(before) > 0, errors.Is(err, errChanged):
+	case len(before) > 0, errors.Is(err, ErrChanged):
 		return ErrExists
 	case err != nil:
 		return fmt.Errorf("cannot put %s: %w", doc.Key, err)
@@ -58,7 +58,7 @@ func (w Writer) Apply(ctx context.Context, docs []document.Raw) (Applied, error)
 	}
 	for done := 0; done < len(docs); {
 		some := batch(w.Prefix, docs[done:])
-		_, before, err := w.change(ctx, edit{put: some})
+		_, before, err := w.change(ctx, Edit{Put: some})
 		if err != nil {
 			return applied, fmt.Errorf("cannot put documents (%d of %d were put before): %w", done, len(docs), err)
 		}
@@ -115,19 +115,23 @@ func (w Writer) DeleteConfirmed(ctx context.Context, keys []string) (found []str
 	if err != nil || revision == 0 {
 		return found, revision, err
 	}
-	// The transaction could not name its own revision. A document that says which it was can be put into another store without
-	// confirming what is deleted there.
+	return found, revision, w.nameConfirmed(ctx, revision)
+}
+
+// nameConfirmed puts the revision that a transaction has confirmed, which it could not name itself. A document that says which it was can
+// be put into another store without confirming what is deleted there.
+func (w Writer) nameConfirmed(ctx context.Context, revision int64) error {
 	ctx, cancel := context.WithTimeout(ctx, applyTimeout)
 	defer cancel()
 	if _, err := w.Client.Put(ctx, w.Prefix+string(fleet.KindDeletions), fmt.Sprintf("confirmed: %d\n", revision)); err != nil {
-		return found, revision, fmt.Errorf("cannot put the revision that was confirmed (the deletion is confirmed): %w", err)
+		return fmt.Errorf("cannot put the revision that was confirmed (the deletion is confirmed): %w", err)
 	}
-	return found, revision, nil
+	return nil
 }
 
 func (w Writer) delete(ctx context.Context, keys []string, confirm bool) (found []string, revision int64, err error) {
 	for some := range slices.Chunk(keys, MaxTransaction) {
-		change, _, err := w.change(ctx, edit{delete: some, confirm: confirm})
+		change, _, err := w.change(ctx, Edit{Delete: some, Confirm: confirm})
 		if err != nil {
 			return found, revision, fmt.Errorf("cannot delete documents (%d were deleted before): %w", len(found), err)
 		}

@@ -18,7 +18,7 @@ import (
 // Bounds of the history.
 const (
 	MaxHistory   = 200       // changes that are kept
-	maxKeptBytes = 256 << 10 // of the values of one change; without them it has keys and revisions only
+	maxKeptBytes = 256 << 10 // of one change with values; a larger one has keys and revisions only
 )
 
 // changesFolder begins the keys of changes. Each goes on with 20 digits, so that the keys are in the order of the changes,
@@ -34,10 +34,12 @@ const (
 
 // Change is one transaction in which a [Writer] has changed documents.
 type Change struct {
-	Revision int64 `json:"-"` // of the store, with this change
+	Revision int64 `json:"revision,omitempty"` // of the store, with this change; not in the store itself
 	Author
 	Documents []ChangedDocument `json:"documents"`
-	Omitted   bool              `json:"omitted,omitempty"` // there are no values, since they are too large
+	Omitted   bool              `json:"omitted,omitempty"` // there are no values, since they are too large or no text
+
+	key string // with the prefix
 }
 
 // ChangedDocument is what a change did to one document.
@@ -69,19 +71,18 @@ func History(ctx context.Context, client *clientv3.Client, prefix string) ([]Cha
 
 // encode returns the value of a change, without the values of documents if they are too large or no text.
 func (c Change) encode() (string, error) {
-	size := 0
 	for _, d := range c.Documents {
-		size += len(d.Old) + len(d.New)
 		c.Omitted = c.Omitted || !utf8.ValidString(d.Old) || !utf8.ValidString(d.New)
 	}
-	if c.Omitted = c.Omitted || size > maxKeptBytes; c.Omitted {
+	value, err := json.Marshal(c)
+	if err == nil && (c.Omitted || len(value) > maxKeptBytes) {
 		without := make([]ChangedDocument, len(c.Documents))
 		for i, d := range c.Documents {
 			without[i] = ChangedDocument{Key: d.Key, Action: d.Action, OldRevision: d.OldRevision}
 		}
-		c.Documents = without
+		c.Documents, c.Omitted = without, true
+		value, err = json.Marshal(c)
 	}
-	value, err := json.Marshal(c)
 	if err != nil {
 		return "", fmt.Errorf("cannot write the change as JSON: %w", err)
 	}

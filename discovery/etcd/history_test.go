@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+
 	"colonnade/discovery/etcd"
 	"colonnade/fleet/document"
 )
@@ -100,14 +102,25 @@ func TestHistoryIsBounded(t *testing.T) {
 			t.Errorf("%.200v", c)
 		}
 	}
-	for i := range etcd.MaxHistory + 3 {
-		if _, err := s.writer().Apply(s.ctx(), []document.Raw{model("b", fmt.Sprintf("retry: {errors: %d}", i%16))}); err != nil {
+	var puts []clientv3.Op
+	for i := range 120 { // of a clock that is ahead
+		puts = append(puts, clientv3.OpPut(fmt.Sprintf("%shistory/changes/%020d-00000000", prefix, int64(8e18)+int64(i)), "{}"))
+	}
+	for range 2 {
+		if _, err := s.client.Txn(s.ctx()).Then(puts...).Commit(); err != nil {
 			t.Fatal(err)
 		}
+		for i := range puts {
+			puts[i] = clientv3.OpPut(fmt.Sprintf("%shistory/changes/%020d-00000000", prefix, int64(7e18)+int64(i)), "{}")
+		}
 	}
-	all := s.history()
-	if len(all) != etcd.MaxHistory || all[0].Documents[0].New != fmt.Sprintf("retry: {errors: %d}", (etcd.MaxHistory+2)%16) || all[len(all)-1].Omitted {
-		t.Errorf("%d changes, the newest %+v, the oldest %+v", len(all), all[0], all[len(all)-1])
+	for _, want := range []string{"beta: true", "beta: false"} {
+		if _, err := s.writer().Apply(s.ctx(), []document.Raw{model("b", want)}); err != nil {
+			t.Fatal(err)
+		}
+		if all := s.history(); len(all) != etcd.MaxHistory || all[0].Documents[0].New != want || all[etcd.MaxHistory-1].Omitted {
+			t.Errorf("%d changes, the newest %+v, the oldest %+v", len(all), all[0], all[len(all)-1])
+		}
 	}
 }
 

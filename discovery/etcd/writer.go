@@ -22,34 +22,40 @@ type Writer struct {
 	Author Author // without a Time, which is that of each change
 }
 
-// errChanged says that a document is not as the transaction expects it.
-var errChanged = errors.New("documents have changed meanwhile")
+// ErrChanged says that documents are not as they were read.
+var ErrChanged = errors.New("documents have changed meanwhile")
 
-// edit is what one transaction does.
-type edit struct {
-	put     []document.Raw
-	delete  []string
-	confirm bool // these deletions, and all before them
+// Edit is a change of documents. No key is in it twice.
+type Edit struct {
+	Put     []document.Raw
+	Delete  []string // keys
+	Confirm bool     // the deletions, and all before them, so that no node holds them back
 }
 
 // keys returns the keys of the documents, without the prefix.
-func (e edit) keys() []string {
-	keys := make([]string, 0, len(e.put)+len(e.delete))
-	for _, d := range e.put {
+func (e Edit) keys() []string {
+	keys := make([]string, 0, len(e.Put)+len(e.Delete))
+	for _, d := range e.Put {
 		keys = append(keys, d.Key)
 	}
-	return append(keys, e.delete...)
+	return append(keys, e.Delete...)
 }
 
 // confirmation is the value of the document "deletions" that confirms what the transaction that puts it deletes, and
 // everything before: nodes limit the number to the revision of the document itself.
 const confirmation = "confirmed: 9223372036854775807\n"
 
-// stored are the documents of some keys before a change. Keys without a document are missing.
-type stored map[string]Stored
+// documentsByKey are documents before a change. Keys without a document are missing.
+type documentsByKey map[string]Stored
+
+// has reports whether a document is there word for word. One under a lease is another one: it would vanish with the lease.
+func (b documentsByKey) has(d document.Raw) bool {
+	old, there := b[d.Key]
+	return there && !old.Leased && bytes.Equal(old.Value, d.Value)
+}
 
 // read returns the documents of some keys, and the keys of the history, at one revision.
-func (w Writer) read(ctx context.Context, keys []string) (stored, changeKeys, error) {
+func (w Writer) read(ctx context.Context, keys []string) (documentsByKey, changeKeys, error) {
 	ops := []clientv3.Op{clientv3.OpGet(w.Prefix+changesFolder, clientv3.WithPrefix(), clientv3.WithKeysOnly())}
 	for _, key := range keys {
 		ops = append(ops, clientv3.OpGet(w.Prefix+key))
@@ -62,7 +68,7 @@ func (w Writer) read(ctx context.Context, keys []string) (stored, changeKeys, er
 	for _, kv := range answer.Responses[0].GetResponseRange().Kvs {
 		changes = append(changes, string(kv.Key))
 	}
-	there := stored{}
+	there := documentsByKey{}
 	for i, key := range keys {
 		for _, kv := range answer.Responses[i+1].GetResponseRange().Kvs {
 			there[key] = newStored(key, kv)
@@ -71,16 +77,16 @@ func (w Writer) read(ctx context.Context, keys []string) (stored, changeKeys, er
 	return there, changes, nil
 }
 
-// commit carries out an edit if its documents are as before has them and the conditions hold; else the error is errChanged.
+// commit carries out an edit if its documents are as before has them and the conditions hold; else the error is ErrChanged.
 // A document that is there word for word is not put. It returns the change; without documents, nothing was to be changed.
-func (w Writer) commit(ctx context.Context, e edit, before stored, changes changeKeys, conditions ...clientv3.Cmp) (Change, error) {
+func (w Writer) commit(ctx context.Context, e Edit, before documentsByKey, changes changeKeys, conditions ...clientv3.Cmp) (Change, error) {
 	change := Change{Author: w.Author}
 	change.Time = time.Now().UTC()
 	var ops []clientv3.Op
-	for _, d := range e.put {
+	for _, d := range e.Put {
 		old, there := before[d.Key]
 		conditions = append(conditions, w.unchanged(d.Key, old))
-		if there && !old.Leased && bytes.Equal(old.Value, d.Value) {
+		if before.has(d) {
 			continue
 		}
 		action := ActionCreated
@@ -90,7 +96,7 @@ func (w Writer) commit(ctx context.Context, e edit, before stored, changes chang
 		change.Documents = append(change.Documents, ChangedDocument{d.Key, action, string(old.Value), string(d.Value), old.Revision})
 		ops = append(ops, clientv3.OpPut(w.Prefix+d.Key, string(d.Value)))
 	}
-	for _, key := range e.delete {
+	for _, key := range e.Delete {
 		old, there := before[key]
 		conditions = append(conditions, w.unchanged(key, old))
 		if there {
@@ -101,9 +107,10 @@ func (w Writer) commit(ctx context.Context, e edit, before stored, changes chang
 	if len(ops) == 0 {
 		return change, nil
 	}
-	if e.confirm {
+	if e.Confirm {
 		ops = append(ops, clientv3.OpPut(w.Prefix+string(fleet.KindDeletions), confirmation))
 	}
+	change.key = changes.next(w.Prefix, change.Time)
 	recorded, err := w.record(change, changes)
 	if err != nil {
 		return change, err
@@ -113,7 +120,7 @@ func (w Writer) commit(ctx context.Context, e edit, before stored, changes chang
 		return change, err
 	}
 	if !answer.Succeeded {
-		return change, errChanged
+		return change, ErrChanged
 	}
 	change.Revision = answer.Header.Revision
 	return change, nil
@@ -136,11 +143,11 @@ func (w Writer) record(change Change, changes changeKeys) ([]clientv3.Op, error)
 	}
 	return append(changes.prune(w.Prefix),
 		clientv3.OpPut(w.Prefix+AuthorKey, string(author)),
-		clientv3.OpPut(changes.next(w.Prefix, change.Time), value)), nil
+		clientv3.OpPut(change.key, value)), nil
 }
 
 // change carries out an edit, whatever the documents were before. It returns the change and the documents before it.
-func (w Writer) change(ctx context.Context, e edit) (Change, stored, error) {
+func (w Writer) change(ctx context.Context, e Edit) (Change, documentsByKey, error) {
 	ctx, cancel := context.WithTimeout(ctx, applyTimeout)
 	defer cancel()
 	for {
@@ -149,7 +156,7 @@ func (w Writer) change(ctx context.Context, e edit) (Change, stored, error) {
 			return Change{}, nil, err
 		}
 		change, err := w.commit(ctx, e, before, changes)
-		if !errors.Is(err, errChanged) {
+		if !errors.Is(err, ErrChanged) {
 			return change, before, err
 		}
 	}

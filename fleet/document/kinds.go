@@ -59,6 +59,20 @@ func kindOf(name fleet.Kind) (kind, bool) {
 	return kind{}, false
 }
 
+// Interdependent returns the kinds of documents that operators alone write and that have a meaning for other documents. API keys have
+// none; endpoints are also written by registrars.
+func Interdependent() []fleet.Kind {
+	var all []fleet.Kind
+	for _, k := range kinds {
+		switch k.Kind {
+		case fleet.KindServer, fleet.KindEntry, fleet.KindEndpoint, fleet.KindAPIKey, fleet.KindDeletions:
+		default:
+			all = append(all, k.Kind)
+		}
+	}
+	return all
+}
+
 // placeholders returns the names in the form of the key, such as <colo> and <endpoint>.
 func (k kind) placeholders() []string { return strings.Split(k.form, "/")[1:] }
 
