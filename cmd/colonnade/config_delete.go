@@ -156,13 +156,18 @@ func registrationNote(docs []etcd.Stored, deleted []string) string {
 
 // heldBackNote says which documents nodes keep in force when some are deleted from docs, why, and what to do; empty if there are none.
 func heldBackNote(docs []etcd.Stored, deleted []string) string {
-	groups := etcd.HeldBack(slices.DeleteFunc(slices.Clone(docs), func(d etcd.Stored) bool { return isRecordKey(d.Key) }), deleted)
-	if len(groups) == 0 {
+	reasons := heldBack(docs, deleted)
+	if reasons == "" {
 		return ""
 	}
-	most := []string{}
-	var reasons []string
-	for _, g := range groups {
+	return fmt.Sprintf("These are %s. Nodes assume a mistake and keep them in force (see config status), until you put them again or confirm the "+
+		"deletion:\n\n  colonnade config confirm-deletions\n\nThe flag -confirm deletes and confirms in one step.\n\n", command.Printable(reasons))
+}
+
+// heldBack returns why nodes hold back deletions; it is empty if they do not.
+func heldBack(docs []etcd.Stored, deleted []string) string {
+	var most, reasons []string
+	for _, g := range etcd.HeldBack(slices.DeleteFunc(slices.Clone(docs), func(d etcd.Stored) bool { return isRecordKey(d.Key) }), deleted) {
 		switch g.Reason {
 		case etcd.HoldMost:
 			most = append(most, g.Group)
@@ -177,8 +182,7 @@ func heldBackNote(docs []etcd.Stored, deleted []string) string {
 	if len(most) > 0 {
 		reasons = append([]string{"more than half of all " + strings.Join(most, " and ")}, reasons...)
 	}
-	return fmt.Sprintf("These are %s. Nodes assume a mistake and keep them in force (see config status), until you put them again or confirm the "+
-		"deletion:\n\n  colonnade config confirm-deletions\n\nThe flag -confirm deletes and confirms in one step.\n\n", command.Printable(strings.Join(reasons, "; and ")))
+	return strings.Join(reasons, "; and ")
 }
 
 // checkHeld refuses a confirmation that would also confirm the deletion of others than keys.

@@ -126,7 +126,7 @@ func TestUsageErrors(t *testing.T) {
 	}
 	f(`unknown command "nope"; colonnade has`, "nope")
 	f("up, config, keys, status, events", "nope", "x")
-	f(`unknown command "nope"; colonnade config has apply, get, validate, status, delete, confirm-deletions, schema`, "config", "nope")
+	f(`unknown command "nope"; colonnade config has apply, get, validate, status, delete, confirm-deletions, schema, diff, history, rollback, export`, "config", "nope")
 	f("not defined: -nope; see colonnade config get -h", "config", "get", "-nope")
 	f("config apply needs at least one FILE", "config", "apply")
 	f("config delete needs at least one KEY", "config", "delete")

@@ -69,31 +69,6 @@ func (d *documents) create(ctx context.Context, doc document.Raw) (where string,
 	return where, err
 }
 
-// appliedDocument is what apply did with one document.
-type appliedDocument struct {
-	key, where         string // where as create returns it
-	created, unchanged bool
-}
-
-// apply puts documents. With an error, it returns what was put before.
-func (d *documents) apply(ctx context.Context, docs []document.Raw) (applied []appliedDocument, err error) {
-	if d.client == nil {
-		done, err := files.Apply(ctx, d.path, docs)
-		for _, a := range done {
-			applied = append(applied, appliedDocument{a.Key, fmt.Sprintf(" at %s:%d", a.File, a.Line), a.Created, a.Unchanged})
-		}
-		return applied, err
-	}
-	done, err := d.writer().Apply(ctx, docs)
-	for _, doc := range docs {
-		a := appliedDocument{key: doc.Key, created: slices.Contains(done.Created, doc.Key), unchanged: slices.Contains(done.Unchanged, doc.Key)}
-		if err == nil || a.created {
-			applied = append(applied, a)
-		}
-	}
-	return applied, err
-}
-
 // deletedDocument is a document that was deleted, and a phrase that says where it stood; empty for etcd.
 type deletedDocument struct{ key, where string }
 

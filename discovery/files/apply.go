@@ -11,39 +11,62 @@ import (
 // ErrExists says that there is a document under the key already.
 var ErrExists = errors.New("the document exists already")
 
-// Applied is what Apply did with one document.
+// Applied is what Change did with one document that it put.
 type Applied struct {
 	Located        // as it stands now
 	Created   bool // there was no document of this key before
 	Unchanged bool // it was there before, word for word
 }
 
-// Apply puts documents into the files of a path: each in place of the one with its key, or else into the file that holds documents of its
-// kind; see Edit. All are written or none.
-func Apply(ctx context.Context, path string, docs []document.Raw) ([]Applied, error) {
-	applied := make([]Applied, len(docs))
+// Changes are documents to put, and the keys of documents to remove.
+type Changes struct {
+	Put    []document.Raw
+	Delete []string
+}
+
+// Changed is what Change did.
+type Changed struct {
+	Applied []Applied
+	Deleted []Located // where they stood
+}
+
+// Change puts documents into the files of a path, each in place of the one with its key, or else into the file that holds documents of its
+// kind; see Edit. It removes others. decide says which, by the documents that are there; it may be called several times, and its error is
+// returned. All is done or nothing.
+func Change(ctx context.Context, path string, decide func(before []Located) (Changes, error)) (done Changed, err error) {
 	after, err := Edit(ctx, path, func(all []Located) ([]Located, error) {
+		wanted, err := decide(slices.Clone(all))
+		if err != nil {
+			return nil, err
+		}
+		done = Changed{Applied: make([]Applied, len(wanted.Put))}
 		there := byKey(all)
-		for i, d := range docs {
+		for i, d := range wanted.Put {
 			at, found := there[d.Key]
-			applied[i] = Applied{Created: !found}
+			done.Applied[i] = Applied{Located: Located{Raw: d}, Created: !found}
 			if !found {
 				all = append(all, Located{Raw: d})
 				continue
 			}
-			applied[i].Unchanged = sameDocument(all[at].Raw, d)
+			done.Applied[i].Unchanged = sameDocument(all[at].Raw, d)
 			all[at].Raw = d
 		}
-		return all, nil
+		return slices.DeleteFunc(all, func(l Located) bool {
+			if !slices.Contains(wanted.Delete, l.Key) {
+				return false
+			}
+			done.Deleted = append(done.Deleted, l)
+			return true
+		}), nil
 	})
 	if err != nil {
-		return nil, err
+		return Changed{}, err
 	}
 	there := byKey(after)
-	for i, d := range docs {
-		applied[i].Located = after[there[d.Key]]
+	for i, a := range done.Applied {
+		done.Applied[i].Located = after[there[a.Key]]
 	}
-	return applied, nil
+	return done, nil
 }
 
 // Create puts a document into the files of a path, and never replaces another one: the error is ErrExists if there is one with its key. It
@@ -63,20 +86,8 @@ func Create(ctx context.Context, path string, doc document.Raw) (Located, error)
 
 // Delete removes the documents with some keys from the files of a path, all or none, and returns them where they stood.
 func Delete(ctx context.Context, path string, keys []string) (deleted []Located, err error) {
-	_, err = Edit(ctx, path, func(all []Located) ([]Located, error) {
-		deleted = nil
-		return slices.DeleteFunc(all, func(l Located) bool {
-			if !slices.Contains(keys, l.Key) {
-				return false
-			}
-			deleted = append(deleted, l)
-			return true
-		}), nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return deleted, nil
+	done, err := Change(ctx, path, func([]Located) (Changes, error) { return Changes{Delete: keys}, nil })
+	return done.Deleted, err
 }
 
 // byKey returns the indexes of documents. Of two with the same key, it is the first.

@@ -100,7 +100,7 @@ func TestApplyReportsEachDocument(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	writeFile(t, dir, "a.yaml", "# why\n\nkey: pools/a\nqueue: {limit: 1}\n---\nkey: pools/b\n")
-	applied, err := Apply(t.Context(), dir, []document.Raw{raw("pools/b", "queue: {limit: 2}"), raw("models/m", "pool: a"), raw("pools/a", "# why\n\nqueue: {limit: 1}")})
+	applied, err := apply(t, dir, []document.Raw{raw("pools/b", "queue: {limit: 2}"), raw("models/m", "pool: a"), raw("pools/a", "# why\n\nqueue: {limit: 1}")})
 	var got []string
 	for _, a := range applied {
 		got = append(got, fmt.Sprintf("%s %s:%d %v %v", a.Key, filepath.Base(a.File), a.Line, a.Created, a.Unchanged))
@@ -126,7 +126,7 @@ func TestEditChecksAll(t *testing.T) {
 		for name, text := range files {
 			writeFile(t, dir, name, text)
 		}
-		_, err := Apply(t.Context(), dir, []document.Raw{doc})
+		_, err := apply(t, dir, []document.Raw{doc})
 		for _, w := range append(want, "nothing was changed") {
 			if w = strings.ReplaceAll(w, "DIR", dir); err == nil || !strings.Contains(err.Error(), w) {
 				t.Errorf("%v\nlacks %q", err, w)
@@ -335,7 +335,7 @@ func TestEditTouchesOnlyWhatChanges(t *testing.T) {
 	for _, file := range []string{a, b} {
 		before[file], _ = os.Stat(file)
 	}
-	if _, err := Apply(t.Context(), dir, []document.Raw{raw("pools/a", "{}"), raw("models/b", "pool: a")}); err != nil {
+	if _, err := apply(t, dir, []document.Raw{raw("pools/a", "{}"), raw("models/b", "pool: a")}); err != nil {
 		t.Fatal(err)
 	}
 	for file, was := range before {
@@ -344,4 +344,10 @@ func TestEditTouchesOnlyWhatChanges(t *testing.T) {
 			t.Errorf("%s is another file, or the same: %v", file, err)
 		}
 	}
+}
+
+// apply puts documents into the files of a path.
+func apply(t *testing.T, path string, docs []document.Raw) ([]Applied, error) {
+	done, err := Change(t.Context(), path, func([]Located) (Changes, error) { return Changes{Put: docs}, nil })
+	return done.Applied, err
 }

@@ -68,7 +68,7 @@ func TestEditKeepsOtherText(t *testing.T) {
 	}
 	apply := func(docs ...document.Raw) func(string) error {
 		return func(path string) error {
-			_, err := Apply(t.Context(), path, docs)
+			_, err := apply(t, path, docs)
 			return err
 		}
 	}
@@ -129,7 +129,7 @@ func TestEditOfTheLastDocument(t *testing.T) {
 func TestEditOfJSON(t *testing.T) {
 	t.Parallel()
 	path := writeFile(t, t.TempDir(), "x.json", `{"key": "pools/a", "queue": {"limit": 1}}`)
-	if _, err := Apply(t.Context(), path, []document.Raw{raw("pools/a", "# why\nqueue: {limit: 2}")}); err != nil {
+	if _, err := apply(t, path, []document.Raw{raw("pools/a", "# why\nqueue: {limit: 2}")}); err != nil {
 		t.Fatal(err)
 	}
 	want := "{\n  \"key\": \"pools/a\",\n  \"queue\": {\n    \"limit\": 2\n  }\n}\n"

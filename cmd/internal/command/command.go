@@ -20,10 +20,15 @@ const StatusUnknown = 2
 // StatusError is an error with the exit status of the process.
 type StatusError struct {
 	Status int
-	Err    error
+	Err    error // nil: nothing went wrong, and nothing is printed
 }
 
-func (e *StatusError) Error() string { return e.Err.Error() }
+func (e *StatusError) Error() string {
+	if e.Err == nil {
+		return fmt.Sprintf("status %d", e.Status)
+	}
+	return e.Err.Error()
+}
 
 // Unwrap returns the error without the status.
 func (e *StatusError) Unwrap() error { return e.Err }
@@ -50,10 +55,15 @@ func ExitStatus(err error) int {
 
 // Main runs the process's command line. An error ends the process with its status.
 func Main(root *cli.Command) {
-	if err := Run(notifyContext(), root, os.Args); err != nil {
-		PrintError(os.Stderr, root.Name, err)
-		os.Exit(ExitStatus(err))
+	err := Run(notifyContext(), root, os.Args)
+	if err == nil {
+		return
 	}
+	var status *StatusError
+	if !errors.As(err, &status) || status.Err != nil {
+		PrintError(os.Stderr, root.Name, err)
+	}
+	os.Exit(ExitStatus(err))
 }
 
 // PrintError writes why a command failed. Each line of the error is made printable, since it may quote what others have
