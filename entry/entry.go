@@ -15,6 +15,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"colonnade/accounts/jwt"
 	"colonnade/analytics/journal"
 	"colonnade/analytics/metrics"
 	"colonnade/fleet"
@@ -32,7 +33,7 @@ import (
 )
 
 // Config configures an entry. All fields but Region, Position, Open, Starting, WriteStall, TLS, MaxConnsPerIP, MaxConns, MaxAccounts,
-// BodyMemory, Peers, Via, Local and MarkDead are required.
+// BodyMemory, Peers, Via, Local, Issuers and MarkDead are required.
 type Config struct {
 	Node          string
 	Region        string          // empty = none
@@ -61,6 +62,9 @@ type Config struct {
 	// Limiter enforces limits of requests, tokens and cost; nil = one of the entry's own, which keeps nothing.
 	Limiter *shared.Limiter
 
+	// Issuers returns the newest issuers of tokens, whose keys are fetched; nil = no token is accepted.
+	Issuers func() []*fleet.Issuer
+
 	Liveness liveness.Timings // after which a server is silent; zero = liveness.DefaultTimings
 }
 
@@ -74,6 +78,7 @@ type Entry struct {
 	floods    *floodGuard
 	limiter   *shared.Limiter
 	outputs   *outputEstimates
+	tokens    *jwt.Verifier
 	ranking   ranking
 	planner   *routing.Planner
 	plans     sync.Pool // of *[]routing.Stop, for plans that are made
@@ -113,6 +118,7 @@ func New(c Config) (*Entry, error) {
 		plans:     sync.Pool{New: func() any { return new([]routing.Stop) }},
 		planner:   routing.NewPlanner(routing.Place{Region: c.Region, Position: c.Position}),
 		floods:    newFloodGuard(),
+		tokens:    jwt.New(jwt.Config{Issuers: c.Issuers, Logger: c.Logger}),
 		active:    newActivity(),
 		inflight:  inflight,
 	}
@@ -148,9 +154,15 @@ func (e *Entry) Run(ctx context.Context) error {
 	watching.Go(func() { e.sender.Watcher.Run(ctx) })
 	watching.Go(func() { e.runPings(ctx) })
 	watching.Go(func() { e.limiter.Run(ctx) })
+	if e.config.Issuers != nil {
+		watching.Go(func() { e.tokens.Run(ctx) })
+	}
 	defer watching.Wait()
 	return e.transport.Run(ctx)
 }
+
+// Issuers returns what is known of the keys of the issuers of tokens.
+func (e *Entry) Issuers() []jwt.State { return e.tokens.States() }
 
 // Serve answers clients on ln until Shutdown.
 func (e *Entry) Serve(ln net.Listener) error { return e.http.Serve(ln) }

@@ -6,6 +6,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"colonnade/accounts"
+	"colonnade/accounts/jwt"
 	"colonnade/fleet"
 	"colonnade/forwarding/server"
 	"colonnade/openai"
@@ -64,7 +65,7 @@ func checkMayRun(a *fleet.Account) *openai.Error {
 
 // identify finds the account by an API key, and refuses pages whose requests are not served.
 func (e *Entry) identify(t *fleet.Table, key string, page webPage, now time.Time) (accounts.Caller, *openai.Error) {
-	caller, err := accounts.Identify(t, key, e.config.Open, now)
+	caller, err := e.callerOf(t, key, now)
 	switch {
 	case err == nil:
 		return caller, page.refused(caller.KeyID != "")
@@ -72,6 +73,14 @@ func (e *Entry) identify(t *fleet.Table, key string, page webPage, now time.Time
 		return caller, openai.OriginNotAllowed(page.origin) // a key would be of no use: the page could not read the answer
 	}
 	return caller, openai.InvalidAPIKey(err.Error())
+}
+
+// callerOf finds the caller by an API key, or by the token of an issuer.
+func (e *Entry) callerOf(t *fleet.Table, key string, now time.Time) (accounts.Caller, error) {
+	if jwt.IsToken(t, key) {
+		return e.tokens.Identify(t, key, e.config.Open, now)
+	}
+	return accounts.Identify(t, key, e.config.Open, now)
 }
 
 // rejectEarly reports by the head alone that a request will be refused.

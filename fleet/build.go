@@ -23,6 +23,7 @@ type Contents struct {
 	Flows           []*Flow
 	Accounts        []*Account
 	APIKeys         APIKeyIndex
+	Issuers         []*Issuer
 	Origins         []string
 	Deletions       *Deletions // nil = no document
 	Limits          FleetLimits
@@ -43,7 +44,7 @@ func NewTable(c Contents) *Table {
 		endpoints: map[string]coloEndpoints{}, accounts: make(map[string]*Account, len(c.Accounts)),
 		flows:       make(map[string]*Flow, len(c.Flows)),
 		unusedSteps: c.UnusedSteps, modelList: c.Models, coloList: c.Colos, entries: c.Entries,
-		accountList: c.Accounts, apiKeys: c.APIKeys, origins: c.Origins, deletions: c.Deletions, limits: RateLimits(c.Limits),
+		accountList: c.Accounts, apiKeys: c.APIKeys, issuers: c.Issuers, origins: c.Origins, deletions: c.Deletions, limits: RateLimits(c.Limits),
 		defaultPool: c.DefaultPool, defaultAccount: c.DefaultAccount,
 	}
 	for _, m := range c.Models {
@@ -79,6 +80,7 @@ func NewTable(c Contents) *Table {
 func (t *Table) sort() {
 	slices.SortFunc(t.modelList, func(a, b *Model) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(t.coloList, func(a, b *Colo) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(t.issuers, func(a, b *Issuer) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(t.accountList, func(a, b *Account) int { return cmp.Compare(a.Name, b.Name) })
 	for _, servers := range t.servers {
 		slices.SortFunc(servers, func(a, b *Server) int { return cmp.Compare(a.Node, b.Node) })

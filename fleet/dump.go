@@ -53,6 +53,9 @@ func (t *Table) nouns() map[string]any {
 	for _, a := range t.accountList {
 		out[KindAccount.Key(a.Name)] = a
 	}
+	for _, i := range t.issuers {
+		out[KindIssuer.Key(i.Name)] = i
+	}
 	for k := range t.apiKeys.all() {
 		out[KindAPIKey.Key(k.ID)] = k.shown()
 	}

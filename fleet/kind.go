@@ -20,6 +20,7 @@ const (
 	KindEntry     Kind = "entries"
 	KindFlow      Kind = "flows"
 	KindLimits    Kind = "limits"
+	KindIssuer    Kind = "issuers"
 )
 
 // KindRecord begins the keys of the records of colo servers' processes. These are no documents; see package homes.

@@ -28,6 +28,7 @@ type Table struct {
 	accountList    []*Account
 	defaultAccount Account
 	apiKeys        APIKeyIndex
+	issuers        []*Issuer
 	flows          map[string]*Flow
 	unusedSteps    []string // names of models
 	entries        []*EntryNode
@@ -173,6 +174,9 @@ func (t *Table) Entries() []*EntryNode { return t.entries }
 // APIKeyByHash returns the API key with this SHA-256, also if it has expired. How long that takes depends neither on the
 // number of API keys nor on how much of a hash is right beyond its first eight bytes.
 func (t *Table) APIKeyByHash(sum [32]byte) (*APIKey, bool) { return t.apiKeys.find(sum) }
+
+// Issuers returns the issuers of JWTs, in the order of their names.
+func (t *Table) Issuers() []*Issuer { return t.issuers }
 
 // HasAPIKeys reports whether there is any API key.
 func (t *Table) HasAPIKeys() bool {

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"colonnade/fleet"
 	"colonnade/fleet/document"
 	"colonnade/internal/wording"
 	"colonnade/problems"
@@ -32,6 +33,16 @@ func (c *ConfigState) AddProblems(l *problems.List, subject, name string, now ti
 	}
 	for _, certificate := range c.Certificates {
 		certificate.addProblem(l, subject, name, now)
+	}
+	if c.FleetKeys != nil && c.FleetKeys.Problem != "" {
+		l.Warnf(reasons.FleetKeyUnreadable, subject, "%s: keeps the fleet keys that it has: %s", name, c.FleetKeys.Problem)
+	}
+	for _, i := range c.Issuers {
+		if document := fleet.KindIssuer.Key(i.Issuer); i.Problem != "" && i.Keys == 0 {
+			l.Errorf(reasons.IssuerWithoutKeys, document, "%s: has no keys of %s: %s", name, document, i.Problem)
+		} else if i.Problem != "" {
+			l.Warnf(reasons.IssuerAway, document, "%s: cannot fetch the keys of %s since those of %s ago: %s", name, document, wording.InDays(now.Sub(i.Fetched)), i.Problem)
+		}
 	}
 	for _, u := range c.Unresponsive {
 		if ago := now.Sub(u.Last); ago < unresponsiveLimit {

@@ -48,7 +48,7 @@ func RunEntry(ctx context.Context, c EntryConfig, serving func(Running)) error {
 	if err := c.checkSettings(); err != nil {
 		return err
 	}
-	r, err := openRuntime(c.Config, []string{"defaults", "models/", "flows/", "colos/", "accounts/", "keys/", "servers/", "limits", "entries/"})
+	r, err := openRuntime(c.Config, []string{"defaults", "models/", "flows/", "colos/", "accounts/", "keys/", "issuers/", "servers/", "limits", "entries/"})
 	defer r.close()
 	if err != nil {
 		return err
@@ -115,6 +115,7 @@ func (r *runtime) entrySettings(c *EntryConfig) (entry.Config, error) {
 		Node: c.Node, Region: c.Region, Position: c.Position, Open: c.Open, Keys: c.Keys, Table: r.watcher.Table, Starting: r.starting, Log: r.log,
 		Logger: c.Logger, WriteStall: c.WriteStall, TLS: public, MaxConnsPerIP: c.connsPerIP(maxConns), MaxConns: maxConns, BodyMemory: c.BodyMemory, MaxAccounts: c.MetricsAccounts,
 		Limiter: limiter, Local: c.Local, MarkDead: r.watcher.MarkDead,
+		Issuers: func() []*fleet.Issuer { return r.watcher.Table().Issuers() },
 	}, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"colonnade/accounts/jwt"
 	"colonnade/entry"
 	"colonnade/fleet"
 	"colonnade/problems"
@@ -26,6 +27,7 @@ type ConfigState struct {
 	Redis        *RedisState          `json:"redis,omitempty"`      // absent: limits are not shared through Redis
 	FleetKeys    *FleetKeyState       `json:"fleet_keys,omitempty"` // absent: a process that has no other nodes, or a node of an older version
 	Certificates []CertificateState   `json:"certificates"`
+	Issuers      []jwt.State          `json:"issuers,omitempty"`    // of tokens, as an entry knows them
 	Unresponsive []entry.Unresponsive `json:"unresponsive_servers"` // colo servers that have not answered the last request of an entry
 	LostEvents   []string             `json:"lost_events"`          // for each kind of event that was lost in the last minutes: how many, and why
 
@@ -81,7 +83,7 @@ func (r *runtime) configState() ConfigState {
 		c.WrittenOff = r.siblings.keeper.Stats().WrittenOff
 	}
 	if r.entry != nil {
-		c.Unresponsive = notNil(r.entry.Unresponsive())
+		c.Unresponsive, c.Issuers = notNil(r.entry.Unresponsive()), r.entry.Issuers()
 		c.UnreachedColos = slices.DeleteFunc(r.entry.Colos(), func(o entry.ObservedColo) bool { return !o.Unreached })
 	}
 	return c

@@ -23,6 +23,8 @@ const (
 	FleetKeyRefused     = "fleet_key_refused"
 	FleetKeyUnreadable  = "fleet_key_unreadable"
 	FleetKeysDiffer     = "fleet_keys_differ"
+	IssuerWithoutKeys   = "issuer_without_keys"
+	IssuerAway          = "issuer_away"
 	NodeUnreachable     = "node_unreachable"
 	NodeNotReady        = "node_not_ready"
 	StoreSilent         = "store_silent"
@@ -100,6 +102,10 @@ var problems = []Problem{
 		Effect: "none as long as the keys that it has are right", Action: "correct the file, as the text says"},
 	{Kind: FleetKeysDiffer, Meaning: "nodes accept different fleet keys, as during a rotation",
 		Effect: "none while each node accepts the key that the others sign with", Action: "complete the rotation: colonnade keys rotate-fleet"},
+	{Kind: IssuerWithoutKeys, Meaning: "an entry has never fetched the keys of an issuer of tokens",
+		Effect: "requests with its tokens get 401 at that entry", Action: "check issuer and jwks of the document, and whether the entry reaches that URL"},
+	{Kind: IssuerAway, Meaning: "an entry cannot fetch the keys of an issuer of tokens any more",
+		Effect: "tokens of the keys that are known are served; those of a new key get 401", Action: "look at the issuer, and at the network between it and the entry"},
 	{Kind: NodeUnreachable, Meaning: "a registered node cannot be asked for its state",
 		Effect: "not known", Action: "run the command where the admin listeners of the nodes are reached, or look at the node's log"},
 	{Kind: NodeNotReady, Meaning: "a node says that it is not ready",

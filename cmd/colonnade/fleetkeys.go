@@ -41,7 +41,7 @@ func fleetKeyFaults(nodes []nodeState) (faults []fleetKeyFault) {
 	return faults
 }
 
-// addFleetKeys adds the nodes whose requests others refuse, those whose key file cannot be read, and a rotation that is not complete.
+// addFleetKeys adds the nodes whose requests others refuse, and a rotation that is not complete.
 func addFleetKeys(l *problems.List, nodes []nodeState) {
 	for _, f := range fleetKeyFaults(nodes) {
 		l.Errorf(reasons.FleetKeyRefused, f.node, "%s; run colonnade keys rotate-fleet", f)
@@ -49,9 +49,6 @@ func addFleetKeys(l *problems.List, nodes []nodeState) {
 	byKeys := map[string][]string{} // names of nodes
 	for i := range nodes {
 		if k := fleetKeysOf(&nodes[i]); k != nil {
-			if k.Problem != "" {
-				l.Warnf(reasons.FleetKeyUnreadable, nodes[i].Document, "%s: keeps the fleet keys that it has: %s", nodes[i].name(), k.Problem)
-			}
 			byKeys[strings.Join(k.Accepts, ", ")] = append(byKeys[strings.Join(k.Accepts, ", ")], nodes[i].name())
 		}
 	}

@@ -41,6 +41,10 @@ weight: 1
 priority: standard
 limits: {concurrent: 1024}
 `
+	builtinIssuer = `
+algorithms: [RS256, ES256]
+claims: {account: account, models: models, priority: priority}
+`
 )
 
 // builtinEngines are the defaults by engine. Concurrency is a conservative guess for one GPU, below what the engine
@@ -75,6 +79,7 @@ func parseBuiltin() builtinLayers {
 			fleet.KindServer:   mustTree(builtinServer),
 			fleet.KindEntry:    mustTree(builtinEntry),
 			fleet.KindAccount:  mustTree(builtinAccount),
+			fleet.KindIssuer:   mustTree(builtinIssuer),
 		},
 		engines: mustTree(builtinEngines),
 	}

@@ -33,6 +33,8 @@ var kinds = []kind{
 		func(id identity) any { return &fleet.APIKey{ID: id.Name} }},
 	{fleet.KindLimits, "limits", "Limits of all clients together.",
 		func(identity) any { return &fleet.FleetLimits{} }},
+	{fleet.KindIssuer, "issuers/<issuer>", "An issuer of JWTs that clients send in place of an API key.",
+		func(id identity) any { return &fleet.Issuer{Name: id.Name} }},
 	{fleet.KindDeletions, "deletions", "Confirmation of deletions that nodes hold back. Written by colonnade config.",
 		func(identity) any { return &fleet.Deletions{} }},
 	{fleet.KindServer, "servers/<colo>/<node>", "A colo server. Written by the server itself, with a lease.",

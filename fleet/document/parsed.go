@@ -90,6 +90,12 @@ func (doc *parsed) check() *fieldError {
 			return err
 		}
 		return checkFlow(&f)
+	case fleet.KindIssuer:
+		var i fleet.Issuer
+		if err := d.decode(doc.tree, &i); err != nil {
+			return err
+		}
+		return checkIssuer(&i)
 	case fleet.KindEndpoint:
 		var e fleet.Endpoint
 		if err := d.decode(doc.tree, &e); err != nil {

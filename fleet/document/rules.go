@@ -146,6 +146,12 @@ var textRules = map[string]textRule{
 			"fragment, user or password",
 		hide: "@?",
 	},
+	"keyset": {
+		pattern: regexp.MustCompile(`^[Hh][Tt][Tt][Pp][Ss]?://[^ #@]+$`),
+		check:   fleet.IsKeySetURL,
+		reason:  "must be an https URL, without fragment, user and password; http only to a loopback address such as http://127.0.0.1:8080",
+		hide:    "@",
+	},
 }
 
 func (r textRule) accepts(s string) bool {

@@ -58,6 +58,8 @@ func addTo(c *fleet.Contents, noun any) {
 		c.Entries = append(c.Entries, v)
 	case *fleet.Endpoint:
 		c.Endpoints = append(c.Endpoints, v)
+	case *fleet.Issuer:
+		c.Issuers = append(c.Issuers, v)
 	case *fleet.Account:
 		c.Accounts = append(c.Accounts, v)
 	}
