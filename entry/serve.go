@@ -232,6 +232,8 @@ func (c *call) startAttempts(t *fleet.Table, forced string, queueMode queueMode,
 	c.attempts.onwardRule = c.onwardRule()
 	if len(candidates) == 0 && len(c.entry.planner.Plan(nil, t, c.model, routing.Request{Forced: forced, Draining: true})) > 0 {
 		c.attempts.noteRefusal(nil, openai.Unavailable(reasons.Draining, time.Second), false)
+	} else if len(candidates) == 0 && forced == "" && c.entry.hasServer() {
+		c.attempts.noteRefusal(nil, openai.Unavailable(reasons.NoRoute, time.Second), false)
 	}
 	c.entry.budget.Begin()
 	c.countsInBudget = true

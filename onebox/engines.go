@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -86,12 +87,9 @@ func (b *allInOne) startEngine(colo, id string) (EngineNode, error) {
 // models.
 func (b *allInOne) realEngine(ctx context.Context) ([]document.Raw, error) {
 	url := strings.TrimSuffix(strings.TrimSuffix(b.config.EngineURL, "/"), "/v1")
-	models := []string{b.config.EngineModel}
-	if b.config.EngineModel == "" {
-		var err error
-		if models, err = listModels(ctx, url); err != nil {
-			return nil, fmt.Errorf("cannot read the models of the engine at %s: %w; name one with -engine-model", url, err)
-		}
+	models, err := b.modelsOf(ctx, url)
+	if err != nil {
+		return nil, err
 	}
 	colo := b.config.Colos[0]
 	b.fleet.Engines = append(b.fleet.Engines, EngineNode{Colo: colo, ID: "engine", URL: url})
@@ -114,6 +112,23 @@ func (b *allInOne) realEngine(ctx context.Context) ([]document.Raw, error) {
 		docs = append(docs, doc)
 	}
 	return docs, nil
+}
+
+// modelsOf returns the model of the config, which the engine must list unless it has no list, or all models that the engine lists.
+func (b *allInOne) modelsOf(ctx context.Context, url string) ([]string, error) {
+	listed, err := listModels(ctx, url)
+	switch name := b.config.EngineModel; {
+	case name == "" && err != nil:
+		return nil, fmt.Errorf("cannot read the models of the engine at %s: %w; name one with -engine-model", url, err)
+	case name == "":
+		return listed, nil
+	case err != nil:
+		b.progress(fmt.Sprintf("not checked whether the engine has the model %q: %v", name, err))
+		return []string{name}, nil
+	case !slices.Contains(listed, name):
+		return nil, fmt.Errorf("the engine at %s does not have the model %q (-engine-model); it lists %s", url, name, strings.Join(listed, ", "))
+	}
+	return []string{b.config.EngineModel}, nil
 }
 
 func listModels(ctx context.Context, url string) ([]string, error) {

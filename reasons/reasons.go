@@ -11,6 +11,7 @@ const (
 	Deadline           = "deadline"
 	Busy               = "busy"
 	NoEndpoint         = "no_endpoint"
+	NoRoute            = "no_route"
 	ModelNotLoaded     = "model_not_loaded"
 	NoServer           = "no_server"
 	Draining           = "draining"
@@ -100,7 +101,9 @@ var all = []Info{
 		Meaning: "the request could not begin before the client's own deadline, judged by the least time that engines have lately needed (`min_ttft` in `/debug/pools`)"},
 	{Reason: Busy, Client: true, Sentence: "There was no free slot, and the request did not wait.",
 		Meaning: "no free slot (or the engine reported itself full), and the request was not allowed to queue"},
-	{Reason: NoEndpoint, Client: true,
+	{Reason: NoRoute, Client: true, Sentence: "The routing of this model selects no colo that is in service.",
+		Meaning: "no step of the model's `routing.steps` selects an active colo with a server"},
+	{Reason: NoEndpoint, Client: true, Sentence: "No engine that could serve this model is up.",
 		Meaning: "no engine that could serve the model is up, or no active colo with the model has a registered server"},
 	{Reason: ModelNotLoaded, Client: true, Sentence: "No engine has the model now: its adapter, or the model itself, is not loaded.",
 		Meaning: "every engine that could serve the model says that it does not have it, or its documents say so; see [adapters](operations.md#adapters)"},

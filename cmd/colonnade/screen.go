@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -99,8 +100,10 @@ func (s *screen) bar(used, all int, colour text.Color) painted {
 
 // table writes rows below the titles of their columns, and leaves out columns without content. Columns whose titles begin
 // with ">" are aligned to the right. Where the table is too wide for the terminal, cells below titles that begin with "~"
-// are wrapped.
+// are wrapped; if that is not enough, columns whose titles begin with "?" are left out, the last one first, and before them those that have
+// only zeros.
 func (s *screen) table(indent string, titles []string, rows [][]any) {
+	titles, rows = s.fitted(len(indent), titles, rows)
 	t := table.NewWriter()
 	style := table.StyleDefault
 	style.Options = table.OptionsNoBordersAndSeparators
@@ -112,7 +115,7 @@ func (s *screen) table(indent string, titles []string, rows [][]any) {
 	t.SetColumnConfigs(s.columns(len(indent), titles, rows))
 	var header table.Row
 	for _, title := range titles {
-		header = append(header, string(s.paint(text.Faint, strings.Trim(title, "~>"))))
+		header = append(header, string(s.paint(text.Faint, strings.Trim(title, titleMarks))))
 	}
 	t.AppendHeader(header)
 	for _, row := range rows {
@@ -127,6 +130,50 @@ func (s *screen) table(indent string, titles []string, rows [][]any) {
 	}
 }
 
+// titleMarks begin titles; see table.
+const titleMarks = "?~>"
+
+// fitted returns the titles and rows without the columns that have to be left out.
+func (s *screen) fitted(indent int, titles []string, rows [][]any) ([]string, [][]any) {
+	for _, onlyZeros := range []bool{true, false} {
+		for at := len(titles) - 1; at >= 0 && s.width > 0 && s.widthOf(indent, titles, rows) > s.width; at-- {
+			if strings.HasPrefix(titles[at], "?") && (!onlyZeros || isZeros(rows, at)) {
+				titles, rows = without(titles, at), withoutColumn(rows, at)
+			}
+		}
+	}
+	return titles, rows
+}
+
+// widthOf returns the width of a table whose cells are wrapped.
+func (s *screen) widthOf(indent int, titles []string, rows [][]any) int {
+	width := indent - 2
+	for _, c := range s.columns(indent, titles, rows) {
+		if c.WidthMax > 0 {
+			width += c.WidthMax + 2
+		}
+	}
+	return width
+}
+
+// isZeros reports whether a column has nothing but zeros.
+func isZeros(rows [][]any, at int) bool {
+	return !slices.ContainsFunc(rows, func(row []any) bool {
+		cell := text.StripEscape(printable(row[at]))
+		return cell != "" && cell != "0" && cell != "-"
+	})
+}
+
+func without[T any](list []T, at int) []T { return slices.Delete(slices.Clone(list), at, at+1) }
+
+func withoutColumn(rows [][]any, at int) [][]any {
+	narrower := make([][]any, len(rows))
+	for i, row := range rows {
+		narrower[i] = without(row, at)
+	}
+	return narrower
+}
+
 // columns returns the alignment and the width of columns, narrowed from the right until the table fits the terminal.
 func (s *screen) columns(indent int, titles []string, rows [][]any) []table.ColumnConfig {
 	const least = 8 // columns of a cell that is wrapped
@@ -135,6 +182,7 @@ func (s *screen) columns(indent int, titles []string, rows [][]any) []table.Colu
 	for i, title := range titles {
 		c := &all[i]
 		c.Number, c.WidthMaxEnforcer = i+1, text.WrapSoft
+		title = strings.TrimPrefix(title, "?")
 		if strings.HasPrefix(title, ">") {
 			c.Align, c.AlignHeader = text.AlignRight, text.AlignRight
 		}
@@ -142,12 +190,12 @@ func (s *screen) columns(indent int, titles []string, rows [][]any) []table.Colu
 			c.WidthMax = max(c.WidthMax, text.StringWidthWithoutEscSequences(printable(row[i])))
 		}
 		if c.WidthMax > 0 { // else the column is left out
-			c.WidthMax = max(c.WidthMax, len(strings.Trim(title, "~>")))
+			c.WidthMax = max(c.WidthMax, len(strings.Trim(title, titleMarks)))
 			over += c.WidthMax + 2
 		}
 	}
 	for i := len(titles) - 1; i >= 0 && s.width > 0 && over > 0; i-- {
-		if width := all[i].WidthMax; strings.HasPrefix(titles[i], "~") {
+		if width := all[i].WidthMax; strings.HasPrefix(strings.TrimPrefix(titles[i], "?"), "~") {
 			all[i].WidthMax = max(min(width, least), width-over)
 			over -= width - all[i].WidthMax
 		}

@@ -59,6 +59,9 @@ func (p *poolView) drawCounters(out *screen) {
 	write(true, "granted", "%d%s", p.Granted, held)
 	write(refused(p.PoolState) > 0, "refused", "%d: %s", refused(p.PoolState), refusals(p.PoolState))
 	write(p.Refused[permits.Busy] > 0, "busy", "%d, which usually went to another colo", p.Refused[permits.Busy])
+	if n := p.Refused[permits.NoEndpoint]; len(p.Endpoints) == 0 {
+		write(n > 0, "no engine", "%d, which went to another colo: this one has no engine of the pool", n)
+	}
 	write(p.PendingRetries > 0, "retries", "%d pending: refused, with a Retry-After that is not due yet", p.PendingRetries)
 	write(p.FullSeconds >= 1, "full", "no slot free for %s in total%s", brief(seconds(p.FullSeconds)), p.full)
 	write(p.Queue.Bytes > 0, "bytes", "%s of %s wait", size(p.Queue.Bytes), size(p.Queue.BytesLimit))
@@ -71,7 +74,7 @@ func refusals(p *colo.PoolState) string {
 	})
 	var texts []string
 	for _, name := range names {
-		if name != permits.Busy {
+		if !wentOn(p, name) {
 			texts = append(texts, fmt.Sprintf("%s %d", name, p.Refused[name]))
 		}
 	}

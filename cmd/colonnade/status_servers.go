@@ -119,7 +119,7 @@ func drawServers(out *screen, s *fleetState) {
 		})
 	}
 	out.line()
-	out.table("", []string{"~COLO", "~SERVER", ">HOME OF", ">HELD", ">WAITING", ">OWNED", ">WANTED", ">ELSEWHERE", ">WRITTEN OFF", "~"}, lines)
+	out.table("", []string{"~COLO", "~SERVER", ">HOME OF", ">HELD", ">WAITING", "?>OWNED", "?>WANTED", "?>ELSEWHERE", "?>WRITTEN OFF", "~"}, lines)
 }
 
 func waitColour(n int) text.Color {

@@ -27,18 +27,24 @@ type poolView struct {
 	server           *nodeState // that reports it
 	isHome           bool       // the server is the home of the pool
 	others           []poolView // what the other servers of the colo report
+	elsewhere        bool       // another colo has engines of the pool
 	grants, refusals string     // in a second
 	full             string     // share of the time in which no slot was free
 }
 
-// refused counts refusals that a client may have seen. After the reason busy, another colo is tried.
+// refused counts refusals that a client may have seen.
 func refused(p *colo.PoolState) (n uint64) {
 	for reason, count := range p.Refused {
-		if reason != permits.Busy {
+		if !wentOn(p, reason) {
 			n += count
 		}
 	}
 	return n
+}
+
+// wentOn reports whether another colo is tried after a reason: after busy, and where a colo has no engine of the pool at all.
+func wentOn(p *colo.PoolState, reason permits.Reason) bool {
+	return reason == permits.Busy || reason == permits.NoEndpoint && len(p.Endpoints) == 0
 }
 
 // poolViews compares the pools of a state with those of the poll before.
@@ -58,6 +64,9 @@ func poolViews(s *fleetState, before []poolView) []poolView {
 	}
 	for i := range pools {
 		p := &pools[i]
+		p.elsewhere = slices.ContainsFunc(pools, func(q poolView) bool {
+			return q.Pool == p.Pool && q.server.Place != p.server.Place && len(q.Endpoints) > 0
+		})
 		at := slices.IndexFunc(before, func(b poolView) bool { return b.server.registration == p.server.registration && b.Pool == p.Pool })
 		if at >= 0 {
 			p.compare(before[at].PoolState, p.server.answered.Sub(before[at].server.answered).Seconds())
@@ -97,7 +106,7 @@ func (c *statusCommand) draw(out *screen) {
 	} else if len(s.Nodes) == 1 && s.Nodes[0].Config != nil && s.Nodes[0].Config.Source != "" {
 		source = fmt.Sprintf("%s at %s, documents: %s", s.Nodes[0].Node, source, s.Nodes[0].Config.Source)
 	}
-	out.line(out.paint(text.Bold, s.Time.Local().Format(time.DateTime)), "  ", out.paint(text.Faint, source))
+	out.paragraph(s.Time.Local().Format(time.DateTime)+"  ", out.paint(text.Faint, source))
 	drawProblems(out, s, problems.SeverityError)
 	if n := len(s.Problems) - s.count(problems.SeverityError); n > 0 {
 		out.line(painted("\n"), out.paint(text.FgYellow, count(n, "warning")), "; colonnade config status"+c.flag()+" lists them")
@@ -255,7 +264,11 @@ func (p *poolView) notes(out *screen) painted {
 	case p.server.NotReady != "":
 		note(1, text.FgRed, "NOT READY")
 	}
-	if len(p.Endpoints) == 0 {
+	switch {
+	case len(p.Endpoints) > 0:
+	case p.elsewhere:
+		note(1, text.Faint, "no engine here")
+	default:
 		note(1, text.FgRed, "NO ENDPOINT")
 	}
 	note(down, text.FgRed, "%d/%d OUT", down, len(p.Endpoints))
@@ -268,5 +281,5 @@ func (p *poolView) notes(out *screen) painted {
 
 // isIdle reports whether nothing happens in a pool, and nothing needs attention.
 func (p *poolView) isIdle() bool {
-	return p.Held == 0 && p.Queued == 0 && p.PendingRetries == 0 && p.notes(&screen{}) == ""
+	return p.Held == 0 && p.Queued == 0 && p.PendingRetries == 0 && (p.notes(&screen{}) == "" || p.elsewhere && len(p.Endpoints) == 0)
 }

@@ -4,11 +4,13 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	"colonnade/internal/simengine"
 	"colonnade/internal/tlstest"
 )
 
@@ -204,4 +206,14 @@ func chatStatus(t *testing.T, url, key string) int {
 	}
 	answer.Body.Close()
 	return answer.StatusCode
+}
+
+// A model that the engine does not list is an error at the start, with the names that it lists.
+func TestUpChecksTheModelOfAnEngine(t *testing.T) {
+	engine := simengine.New(simengine.Config{Models: []string{"m"}})
+	server := httptest.NewServer(engine)
+	defer engine.Close()
+	defer server.Close()
+	run(t, "", "up", "-engine-url", server.URL, "-engine-model", "typo", "-listen", "127.0.0.1:0", "-admin", "127.0.0.1:0").fail(t,
+		`does not have the model "typo" (-engine-model); it lists m`)
 }

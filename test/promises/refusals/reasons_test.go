@@ -201,6 +201,7 @@ func causes(t *testing.T) map[string]reasonCase {
 		reasons.QueueTimeout:     full("key: pools/demo\nqueue: {max_wait: 100ms}"),
 		reasons.Deadline:         full("", "x-colonnade-deadline-ms: 200"),
 		reasons.NoEndpoint:       unavailable("key: models/own\npool: nowhere\n", ownChat),
+		reasons.NoRoute:          unavailable("key: models/own\npool: demo\nrouting: {steps: [{regions: [nowhere]}]}\n", ownChat),
 		reasons.NoServer:         unavailable(lost("127.0.0.1:1"), ownChat),
 		reasons.RateLimited: {
 			config: fleettest.OneColo(fleettest.QuickEngine(1)), documents: none, lines: []string{ofNone},
