@@ -47,7 +47,7 @@ func RegisterConfig(reg Registerer, state func() ConfigState) {
 
 // RegisterProblems registers the number of problems by kind. counts is called at each scrape, and has every kind.
 func RegisterProblems(reg Registerer, counts func() map[string]int) {
-	desc := newDesc("colonnade_problems", "Problems that this node knows of, by kind; docs/operations.md lists the kinds.", "kind")
+	desc := newDesc("colonnade_problems", "Problems that this node knows of, by kind; docs/status.md lists the kinds.", "kind")
 	reg.MustRegister(stateCollector{
 		descs: []*prometheus.Desc{desc},
 		collect: func(out chan<- prometheus.Metric) {

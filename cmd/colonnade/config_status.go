@@ -118,7 +118,7 @@ func drawNodes(out *screen, nodes []nodeState) {
 		}
 		rows = append(rows, row)
 	}
-	out.table("", []string{"~NODE", "~ROLE", "~ADMIN", "?>REVISION", ">BEHIND", ">AGE", "?>REJECTED", "?>HELD", "?>EXPIRED"}, rows)
+	out.table("", []string{"~NODE", "~ROLE", "ADMIN", "?>REVISION", ">BEHIND", ">AGE", "?>REJECTED", "?>HELD", "?>EXPIRED"}, rows)
 }
 
 // drawPlaces writes nodes whose documents are not in etcd.
