@@ -41,8 +41,6 @@ func RunColo(ctx context.Context, c ColoConfig, serving func(Running)) error {
 	if err != nil {
 		return err
 	}
-	r.colo = srv
-	r.unseen = []fleet.Kind{fleet.KindColo, fleet.KindServer, fleet.KindEndpoint, fleet.KindAccount, fleet.KindAPIKey, fleet.KindFlow}
 	s := r.siblings
 	defer s.gossip.Close()
 	t := newTasks(ctx)
@@ -104,6 +102,8 @@ func (r *runtime) newColoServer(c *ColoConfig) (*colo.Server, error) {
 	if err := r.openSiblings(c, srv); err != nil {
 		return nil, errors.Join(err, srv.Shutdown(context.Background(), server.DrainTimings{}))
 	}
+	r.colo = srv
+	r.unseen = []fleet.Kind{fleet.KindColo, fleet.KindServer, fleet.KindEndpoint, fleet.KindAccount, fleet.KindAPIKey, fleet.KindFlow}
 	return srv, nil
 }
 
