@@ -70,6 +70,9 @@ func (c *Conn) pollReady(fd uintptr) bool {
 	heard := p.heard
 	more := p.step()
 	p.active = false
+	if p.heard != heard {
+		p.heard = time.Now() // the time that step took, to write to a slow client perhaps, is no silence of the other side
+	}
 	if !more {
 		p.ended = true
 		return true

@@ -114,8 +114,8 @@ func TestPollLimits(t *testing.T) {
 			t.Parallel()
 			c, far := newConn(t)
 			_, _ = far.Write([]byte("x"))
-			f.limit(c)
 			began := time.Now()
+			f.limit(c)
 			pollAll(c, nil)
 			_, err := read(c)
 			if took := time.Since(began); !errors.Is(err, f.want) || name != "cancelled" && took < 25*time.Millisecond {
@@ -148,6 +148,25 @@ func TestPollMovesTheIdleTimeout(t *testing.T) {
 	c.IdleTimeout = patience // the next read must not wait again
 	if took, err := read(c); took > patience/2 || !errors.Is(err, os.ErrDeadlineExceeded) || pieces == 6 && silent < idle {
 		t.Errorf("%d pieces, then %v after a silence of %v", pieces, err, silent)
+	}
+}
+
+// Time that step takes does not count as silence.
+func TestPollCountsNoTimeOfStep(t *testing.T) {
+	t.Parallel()
+	c, far := newConn(t)
+	c.IdleTimeout = 200 * time.Millisecond
+	_, _ = far.Write([]byte("slow "))
+	pieces := 0
+	p := pollAll(c, func([]byte) bool {
+		if pieces++; pieces == 1 {
+			_, _ = far.Write([]byte("next"))
+			time.Sleep(c.IdleTimeout + 50*time.Millisecond)
+		}
+		return pieces < 2
+	})
+	if p.err != nil || string(p.got) != "slow next" {
+		t.Errorf("%q, %v", p.got, p.err)
 	}
 }
 
