@@ -72,8 +72,9 @@ func (p *Pool) Lacks(e *fleet.Endpoint, l Lack, reason string) {
 
 // Serves reports that e has served a model at a path, so that it lacks neither.
 func (p *Pool) Serves(e *fleet.Endpoint, model, path string) {
-	if p.lacking.Load() == nil {
-		return
+	all := p.lacking.Load()
+	if all == nil || (*all)[model][e.URL].times == 0 && (*all)[path][e.URL].times == 0 {
+		return // it has said nothing of the sort: what the documents say of adapters stands
 	}
 	m := p.manager
 	m.mu.Lock()
