@@ -45,9 +45,7 @@ func RunColo(ctx context.Context, c ColoConfig, serving func(Running)) error {
 	defer s.gossip.Close()
 	t := newTasks(ctx)
 	defer t.end()
-	t.Go(func() error { return r.watcher.Run(t.ctx) })
-	t.Go(func() error { return srv.Run(t.ctx) })
-	t.Go(func() error { return r.keys.run(t.ctx, func() { r.replaceGossipKeys(&c) }) })
+	r.startColo(t, &c, srv)
 	var isServing atomic.Bool
 	r.serveAdmin(t, r.coloPages(srv, &isServing))
 	if err := r.awaitTable(t.stopping, func() {}); err != nil {
@@ -83,6 +81,13 @@ func RunColo(ctx context.Context, c ColoConfig, serving func(Running)) error {
 	err = errors.Join(err, t.Wait())
 	c.Logger.Info("stopped", "node", c.Node)
 	return err
+}
+
+// startColo starts what runs from the beginning to the end of the process.
+func (r *runtime) startColo(t tasks, c *ColoConfig, srv *colo.Server) {
+	t.Go(func() error { return r.watcher.Run(t.ctx) })
+	t.Go(func() error { return srv.Run(t.ctx) })
+	t.Go(func() error { return r.keys.run(t.ctx, func() { r.replaceGossipKeys(c) }) })
 }
 
 // newColoServer makes the server and its siblings.
