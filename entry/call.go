@@ -48,10 +48,10 @@ type call struct {
 	deadline          time.Time // of the whole request
 	priority          string
 	wantsQueueEvents  bool
-	queueEvents       *relay.QueueEventStream // nil unless the answer has begun with queue events
 	countsInBudget    bool                    // budget.Begin was called
-	flood             floodKey                // see [floodGuard]; zero = the request is for a colo that an operator forces
 	refusedByEntry    bool                    // no colo was asked, since the request is part of a flood
+	queueEvents       *relay.QueueEventStream // nil unless the answer has begun with queue events
+	flood             floodKey                // see [floodGuard]; zero = the request is for a colo that an operator forces
 	attempts          *attempts
 	table             *fleet.Table // the newest that the attempts go by
 	limits            *callLimits  // nil = nothing bounds the caller's requests or tokens
