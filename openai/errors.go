@@ -40,7 +40,10 @@ func ModelNotFound(model string) *Error {
 // UnknownURL returns the error for a path that is not served; target may have a query, which is not repeated.
 func UnknownURL(target string) *Error {
 	path, why := pathOnly(target), "the base URL must end in /v1"
-	if strings.HasPrefix(path, "/v1/") {
+	switch {
+	case path == "/v1":
+		why = "it is the base URL; requests go to paths below it, such as /v1/models"
+	case strings.HasPrefix(path, "/v1/"):
 		why = "this server has no such path"
 	}
 	return &Error{Row: row(NumberUnknownURL), Message: fmt.Sprintf("unknown URL %q: %s", Cut(path), why)}

@@ -62,6 +62,9 @@ func TestParseRouteRefuses(t *testing.T) {
 	if err := f("POST /v1/moderations?x=secret", 40003); err.Message != `unknown URL "/v1/moderations": this server has no such path` {
 		t.Errorf("message %q", err.Message)
 	}
+	if err := f("GET /v1", 40003); !strings.Contains(err.Message, "such as /v1/models") {
+		t.Errorf("message %q", err.Message)
+	}
 	for _, target := range []string{
 		"/", "", "*", "/v1", "/v1/", "/v2/chat/completions", "/V1/chat/completions", "/v1/Chat/completions",
 		"/v1/chat/completions/", "//v1/chat/completions", "/v1//chat/completions", "/v1/chat//completions",

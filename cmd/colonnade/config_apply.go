@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -123,6 +124,9 @@ func (c *changing) run(ctx context.Context, cmd *cli.Command, d *documents, deci
 	r.print(cmd.ErrWriter)
 	if errors.Is(err, errDryRun) {
 		return c.show(cmd.Writer, before, e)
+	}
+	if c.dryRun && r.refusal() != nil { // the differences say what the refusal is about
+		return cmp.Or(show(cmd.Writer, func(s *screen) { drawDifferences(s, differences(before, e)) }), err)
 	}
 	reportAPIKeys(cmd.ErrWriter, done.applied)
 	if err != nil {

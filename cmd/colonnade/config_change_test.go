@@ -102,6 +102,7 @@ func TestPrune(t *testing.T) {
 	put(t, s, many)
 	file := "key: pools/llama\n"
 	run(t, file, "config", "apply", "-prune", "-").fail(t, "refused, and nothing was changed: it deletes more than half of all pools")
+	run(t, file, "config", "apply", "-prune", "-dry-run", "-").exits(t, 2).fail(t, "- pools/p0\n", "- pools/p11\n", "it deletes more than half of all pools")
 	if stored(t, s, "pools/p0") == "" || stored(t, s, "pools/llama") != "" {
 		t.Error("something was changed")
 	}

@@ -94,7 +94,7 @@ func TestConfigStatusReportsProblems(t *testing.T) {
 		`- servers/nrt/mute: cannot be asked: it has registered no admin address`,
 		`- servers/ams/one: has not heard from etcd for 1m1s; the documents of revision 3 are in force`,
 		`- servers/sin/two: has heard of revision 1000, but etcd is at`,
-		`- 2 deletions held back by one, two: models/c, models/d; if they are intended, run: colonnade config confirm-deletions`,
+		`- 2 deletions held back by one, two: models/c, models/d; if this is intended, run: colonnade config confirm-deletions`,
 		`- models/b: aliases: "a": requests for it go to models/a`,
 		`- pools/p: queue.cost: "tokens": priced in "eur": a; without a price`,
 		`- servers/ams/one: in force although their leases have expired: endpoints/ams/z`,

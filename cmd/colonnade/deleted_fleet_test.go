@@ -46,7 +46,7 @@ func TestDeletedSmallFleet(t *testing.T) {
 		return r.err != nil
 	}
 	testkit.WaitFor(t, "all nodes to hold the deletions back", func() bool {
-		return held("deletions held back by entry-1, ams-1, fra-1: ", "an unknown program") && strings.Count(log.String(), "etcd has no documents any more") == 3
+		return held("deletions held back by entry-1, ams-1, fra-1: ", "an unknown program", "effect: none while nodes hold the deletions back") && strings.Count(log.String(), "etcd has no documents any more") == 3
 	})
 	for _, text := range []string{
 		`msg="too many documents deleted; holding the deletions back until they are confirmed" node=entry-1 kind=models deleted=3 left=0 keys="models/demo-chat, `,

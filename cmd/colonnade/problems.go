@@ -29,9 +29,10 @@ func fleetProblems(s *fleetState, q *poolQuery) []problems.Problem {
 	if s.listErr != "" {
 		l.Errorf(reasons.StoreSilent, "", "%s", s.listErr)
 	}
+	held := heldBy(s.Nodes)
 	if s.Etcd != "" {
 		addServers(l, s, q)
-		l.Add(problems.OfTable(s.table, scope)...)
+		l.Add(held.inForce(problems.OfTable(s.table, scope))...)
 	}
 	addRecords(l, s, q) // before what nodes say of them
 	for i := range s.Nodes {
@@ -44,8 +45,8 @@ func fleetProblems(s *fleetState, q *poolQuery) []problems.Problem {
 		}
 	}
 	addBlocked(l, s)
-	if held := heldBy(s.Nodes); len(held.keys) > 0 {
-		l.Errorf(reasons.DeletionsHeld, "", "%s; if they are intended, run: colonnade config confirm-deletions", held)
+	if len(held.keys) > 0 {
+		l.Errorf(reasons.DeletionsHeld, "", "%s; if this is intended, run: colonnade config confirm-deletions", held)
 	}
 	return l.All()
 }
@@ -162,6 +163,22 @@ func heldBy(nodes []nodeState) (h heldDeletions) {
 		}
 	}
 	return h
+}
+
+// inForce corrects the effects of what the documents in etcd lack, where nodes still serve by those that were deleted.
+func (h heldDeletions) inForce(found []problems.Problem) []problems.Problem {
+	missing := map[string][]fleet.Kind{
+		reasons.StoreEmpty:           {fleet.KindModel},
+		reasons.NoModel:              {fleet.KindModel},
+		reasons.NoColo:               {fleet.KindColo},
+		reasons.ModelWithoutEndpoint: {fleet.KindEndpoint, fleet.KindColo},
+	}
+	for i, p := range found {
+		if slices.ContainsFunc(h.keys, func(key string) bool { return slices.Contains(missing[p.Kind], kindIn(key)) }) {
+			found[i].Effect = "none while nodes hold the deletions back; once they are confirmed: " + p.Effect
+		}
+	}
+	return found
 }
 
 func (h heldDeletions) String() string {
