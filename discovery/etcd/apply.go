@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+
 	"colonnade/fleet"
 	"colonnade/fleet/document"
 )
@@ -123,7 +125,9 @@ func (w Writer) DeleteConfirmed(ctx context.Context, keys []string) (found []str
 func (w Writer) nameConfirmed(ctx context.Context, revision int64) error {
 	ctx, cancel := context.WithTimeout(ctx, applyTimeout)
 	defer cancel()
-	if _, err := w.Client.Put(ctx, w.Prefix+string(fleet.KindDeletions), fmt.Sprintf("confirmed: %d\n", revision)); err != nil {
+	key := w.Prefix + string(fleet.KindDeletions)
+	own := clientv3.Compare(clientv3.ModRevision(key), "=", revision) // a later confirmation covers this one
+	if _, err := w.Client.Txn(ctx).If(own).Then(clientv3.OpPut(key, fmt.Sprintf("confirmed: %d\n", revision))).Commit(); err != nil {
 		return fmt.Errorf("cannot put the revision that was confirmed (the deletion is confirmed): %w", err)
 	}
 	return nil

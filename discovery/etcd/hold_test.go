@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -101,6 +103,28 @@ func TestDeleteConfirmed(t *testing.T) {
 	}
 	if _, revision, err := s.writer().DeleteConfirmed(s.ctx(), []string{"models/none"}); err != nil || revision != 0 {
 		t.Errorf("nothing to delete: confirmed %d, %v", revision, err)
+	}
+}
+
+// Of many confirmations at once, the last one stays: it covers those before it.
+func TestConcurrentConfirmations(t *testing.T) {
+	s := start(t)
+	ctx, writer := s.ctx(), s.writer()
+	var newest atomic.Int64
+	var writers sync.WaitGroup
+	for _, key := range s.models(16) {
+		writers.Go(func() {
+			_, revision, err := writer.DeleteConfirmed(ctx, []string{key})
+			if err != nil {
+				t.Error(err)
+			}
+			for known := newest.Load(); known < revision && !newest.CompareAndSwap(known, revision); known = newest.Load() {
+			}
+		})
+	}
+	writers.Wait()
+	if kv, want := s.get("deletions"), fmt.Sprintf("confirmed: %d\n", newest.Load()); kv == nil || string(kv.Value) != want {
+		t.Errorf("the confirmation is %+v, want %s", kv, want)
 	}
 }
 
