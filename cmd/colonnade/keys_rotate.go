@@ -149,7 +149,7 @@ func withoutNewKey(nodes []nodeState) string {
 	if ids = slices.Compact(ids); len(ids) == 1 {
 		return "all nodes have the same key; to replace it, run: colonnade keys rotate-fleet -new-key new.key"
 	}
-	return fmt.Sprintf("nodes have %d keys: to begin or complete a rotation, name the file of the new key with -new-key; a node that joined with a wrong key needs the key file of the others", len(ids))
+	return fmt.Sprintf("there are %d keys: to begin or complete a rotation, name the file of the new key with -new-key; a node that joined with a wrong key needs the key file of the others", len(ids))
 }
 
 // openNewKey reads the new key, or makes it.
