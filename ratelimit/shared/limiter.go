@@ -18,8 +18,9 @@ type Config struct {
 	Logger  *slog.Logger
 }
 
-// DefaultTimeout is the time after which a Redis that has not answered counts as away.
-const DefaultTimeout = 50 * time.Millisecond
+// DefaultTimeout is the time after which a Redis that has not answered counts as away. It allows for an entry that is busy for a moment: to
+// count Redis as away empties the buckets.
+const DefaultTimeout = 250 * time.Millisecond
 
 // Limiter enforces limits. It is safe for concurrent use.
 type Limiter struct {
