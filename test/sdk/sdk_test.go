@@ -25,6 +25,11 @@ const patience = 2 * time.Minute
 
 // documents has a model with one slot, and an account with a key.
 const documents = `
+key: models/speech
+type: audio
+pool: demo
+upstream_name: demo-chat
+---
 key: models/busy
 ---
 key: models/busy-realtime
@@ -172,6 +177,7 @@ func TestScripts(t *testing.T) {
 // the request again.
 func TestCutStreams(t *testing.T) {
 	f := startFleet(t, true)
+	model := "demo-chat"
 	cut := func(fault, installed, name string, args ...string) {
 		t.Helper()
 		t.Run(fault+" "+strings.Join(args, " "), func(t *testing.T) {
@@ -181,7 +187,7 @@ func TestCutStreams(t *testing.T) {
 				e.Simulated.SetFault(simengine.Fault{Fault: fault})
 				defer e.Simulated.ClearFaults()
 			}
-			out, err := script(t, f, []string{"COLONNADE_MODEL=demo-chat"}, name, args...)
+			out, err := script(t, f, []string{"COLONNADE_MODEL=" + model}, name, args...)
 			var said struct {
 				ErrorClass string `json:"error_class"`
 				Own        bool
@@ -195,12 +201,16 @@ func TestCutStreams(t *testing.T) {
 			}
 		})
 	}
-	for _, fault := range []string{simengine.FaultCutAtChunk, simengine.FaultCutInChunk, simengine.FaultNoDone} {
+	faults := []string{simengine.FaultCutAtChunk, simengine.FaultCutInChunk, simengine.FaultNoDone}
+	for _, fault := range faults {
 		for _, api := range []string{"chat", "completions", "responses"} {
 			cut(fault, js, node, "js/cut.mjs", "openai", api)
 			cut(fault, js, node, "js/cut.mjs", "ai", api)
 			cut(fault, python, python, "python/cut.py", api)
 		}
+	}
+	model = "speech"
+	for _, fault := range faults {
 		cut(fault, js, node, "js/cut.mjs", "openai", "transcriptions")
 		cut(fault, python, python, "python/cut.py", "transcriptions")
 	}
