@@ -26,12 +26,12 @@ func TestExternalRun(t *testing.T) {
 		documents = strings.Replace(documents, m[2], server.URL+"/v1", 1)
 	}
 	file := filepath.Join(t.TempDir(), "fleet.yaml")
-	apply := func(documents string) {
+	apply := func(documents string, flags ...string) {
 		t.Helper()
 		if err := os.WriteFile(file, []byte(documents), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		endWell(t, start(t, store, "colonnade", "config", "apply", file).Wait())
+		endWell(t, start(t, store, append([]string{"colonnade", "config", "apply", file}, flags...)...).Wait())
 	}
 	apply(documents)
 	start(t, store, "colo", "-colo", "ams", "-node", "ams-1", "-listen", "127.0.0.1:0", "-admin", "127.0.0.1:0", "-key-file", key)
@@ -47,7 +47,7 @@ func TestExternalRun(t *testing.T) {
 	}
 	ask("default", "ams")
 	ask("llama-3.1-8b-instruct-here", "ams")
-	apply(strings.Replace(documents, "concurrency: 32", "concurrency: 0", 1))
+	apply(strings.Replace(documents, "concurrency: 32", "concurrency: 0", 1), "-force") // it takes the model that stays at home out of service
 	ask("default", "cloud")
 	if got := post(entry, "/v1/chat/completions", `{"model":"llama-3.1-8b-instruct-here","messages":[]}`); got.status != 429 && got.status != 503 {
 		t.Errorf("the model that stays at home: %d from %q", got.status, got.colo)
