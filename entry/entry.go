@@ -195,8 +195,11 @@ func (e *Entry) hasServer() bool {
 // Draining reports whether Drain was called.
 func (e *Entry) Draining() bool { return e.draining.Load() }
 
-// RefusesAll reports whether every request is refused for the lack of any API key.
-func (e *Entry) RefusesAll() bool { return !e.config.Open && !e.config.Table().HasAPIKeys() }
+// RefusesAll reports whether every request is refused for the lack of any API key, and of any issuer of tokens.
+func (e *Entry) RefusesAll() bool {
+	t := e.config.Table()
+	return !e.config.Open && !t.HasAPIKeys() && len(t.Issuers()) == 0
+}
 
 // starting reports whether no table has arrived yet.
 func (e *Entry) starting() bool { return e.config.Starting != nil && e.config.Starting() }

@@ -106,7 +106,7 @@ func (r *runtime) addEntry(l *problems.List) {
 		l.Errorf(reasons.EntryNotBelieved, document, "%s: every colo that answers rejects its hop tokens: %s", name, wording.FirstOf(colos))
 	}
 	if !r.starting() && r.entry.RefusesAll() {
-		l.Errorf(reasons.NoAPIKey, document, "%s: there is no API key, and it was started without -open", name)
+		l.Errorf(reasons.NoAPIKey, document, "%s: there is no API key and no issuer of tokens, and it was started without -open", name)
 	}
 }
 

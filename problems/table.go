@@ -89,7 +89,7 @@ func (f *finder) noModel() {
 	switch {
 	case f.rejects(fleet.KindModel):
 	case len(f.scope.Rejected) == 0 && f.sees(fleet.KindColo, fleet.KindAccount, fleet.KindAPIKey) &&
-		len(t.Colos()) == 0 && len(t.Pools()) == 0 && len(t.Accounts()) == 0 && !t.HasAPIKeys():
+		len(t.Colos()) == 0 && len(t.Pools()) == 0 && len(t.Accounts()) == 0 && len(t.Issuers()) == 0 && !t.HasAPIKeys():
 		f.list.Errorf(reasons.StoreEmpty, "", "there are no documents")
 	default:
 		f.list.Errorf(reasons.NoModel, "", "there is no document models/…")

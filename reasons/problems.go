@@ -94,7 +94,7 @@ var problems = []Problem{
 		Effect: "every request at this entry gets 502", Action: "give the entry the fleet key of the colo servers (-key-file), and set its clock; the log names the colos"},
 	{Kind: ColoDisbelieves, Meaning: "a colo refuses the hop tokens of an entry, and others accept them",
 		Effect: "the entry sends requests to other colos; models that only this colo has get 502", Action: "give the colo's servers the fleet key of the fleet (-key-file), and set their clocks"},
-	{Kind: NoAPIKey, Meaning: "an entry without -open knows no API key",
+	{Kind: NoAPIKey, Meaning: "an entry without -open knows no API key, and no issuer of tokens",
 		Effect: "every request gets 401", Action: "create a key: colonnade keys create -account NAME"},
 	{Kind: FleetKeyRefused, Meaning: "a node signs with a fleet key that other nodes do not accept",
 		Effect: "requests that the node sends to those nodes fail with 502", Action: "run colonnade keys rotate-fleet, which says what each node has"},
