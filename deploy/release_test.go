@@ -131,7 +131,7 @@ func TestReleaseBuilds(t *testing.T) {
 // copyOfSources copies the files of the module to another directory.
 func copyOfSources(t *testing.T) string {
 	t.Helper()
-	names, err := exec.Command("git", "-C", "..", "ls-files", "--", "*.go", "go.mod", "go.sum", "*.tmpl", "*.json", "*.html", "*.css", "*.js").Output()
+	names, err := exec.Command("git", "-C", "..", "ls-files", "--", "*.go", "go.mod", "go.sum", "*.tmpl", "*.json", "*.html", "*.css", "*.js", "*.lua").Output()
 	if err != nil {
 		t.Skipf("the sources are not in a git repository: %v", err)
 	}
