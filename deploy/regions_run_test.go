@@ -117,6 +117,11 @@ func TestTwoRegionsRun(t *testing.T) {
 	// With no slot left on any vLLM, Ollama serves, under its own name for the model.
 	withoutVLLM := strings.NewReplacer("concurrency: 32\n", "concurrency: 0\n", "concurrency: 16 ", "concurrency: 0 ").Replace(documents)
 	apply(withoutVLLM)
+	const byOllama = `nyc/mac-1 POST /v1/chat/completions  .*"model":"llama3.1:8b".*`
+	testkit.WaitFor(t, "the change to be in force in nyc", func() bool {
+		ask("/v1/chat/completions", chat, "nyc")
+		return e.asked(byOllama)
+	})
 	if got := ask("/v1/chat/completions", chat, "nyc"); got.status != 200 {
 		t.Errorf("chat by Ollama: %d %s", got.status, got.body)
 	}
@@ -124,7 +129,6 @@ func TestTwoRegionsRun(t *testing.T) {
 		`(ams/gpu-[12]|fra/gpu-1) POST /v1/chat/completions Bearer engine-secret .*"model":"meta-llama/Llama-3.1-8B-Instruct".*`,
 		`ams/gpu-1 GET /health Bearer engine-secret `,
 		`nyc/mac-1 GET /api/version  `,
-		`nyc/mac-1 POST /v1/chat/completions  .*"model":"llama3.1:8b".*`,
 		`nyc/tei-1 POST /v1/embeddings  .*`,
 		`ams/tei-2 POST /rerank  \{"model":"BAAI/bge-reranker-v2-m3","query":"q","texts":\["a"\]\}`,
 	} {
