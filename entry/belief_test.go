@@ -11,16 +11,7 @@ import (
 // belief begins the ping for belief that is due after a time, of the server that is wanted; empty = none.
 func (p *pinged) belief(after time.Duration, want string) ping {
 	p.t.Helper()
-	p.now = p.now.Add(after)
-	got := ""
-	next, ok := p.nextBeliefPing(p.now)
-	if ok {
-		got = next.server.Node
-	}
-	if got != want {
-		p.t.Errorf("the ping for belief that is due is of %q, want %q", got, want)
-	}
-	return next
+	return p.due(p.nextBeliefPing, after, want)
 }
 
 func (p *pinged) reject(of ping) {

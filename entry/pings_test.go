@@ -46,9 +46,15 @@ func (p *pinged) fail(colo string) {
 // next begins the ping that is due after a time, of the server that is wanted; empty = none.
 func (p *pinged) next(after time.Duration, want string) ping {
 	p.t.Helper()
+	return p.due(p.nextPing, after, want)
+}
+
+// due begins the ping that a function finds after a time, of the server that is wanted; empty = none.
+func (p *pinged) due(find func(now time.Time) (ping, bool), after time.Duration, want string) ping {
+	p.t.Helper()
 	p.now = p.now.Add(after)
 	got := ""
-	next, ok := p.nextPing(p.now)
+	next, ok := find(p.now)
 	if ok {
 		got = next.server.Node
 	}
