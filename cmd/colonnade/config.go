@@ -7,6 +7,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"colonnade/change"
 	"colonnade/cmd/internal/command"
 )
 
@@ -23,10 +24,10 @@ func newConfig() *cli.Command {
 }
 
 // reportAPIKeys names the API keys that did not exist before: one that was revoked must not become valid again unnoticed.
-func reportAPIKeys(notes io.Writer, applied []appliedDocument) {
+func reportAPIKeys(notes io.Writer, applied []change.Applied) {
 	var ids []string
 	for _, a := range applied {
-		if id, ok := strings.CutPrefix(a.key, apiKeyKey("")); ok && a.created {
+		if id, ok := strings.CutPrefix(a.Key, apiKeyKey("")); ok && a.Created {
 			ids = append(ids, id)
 		}
 	}

@@ -10,10 +10,12 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"colonnade/change"
 	"colonnade/cmd/internal/command"
 	"colonnade/discovery/etcd"
 	"colonnade/fleet"
 	"colonnade/fleet/document"
+	"colonnade/problems"
 )
 
 // statusDifferent is the exit status of commands that compare when they find a difference; that of their errors is
@@ -55,7 +57,7 @@ Examples:
   colonnade config apply -config conf models.yaml
   printf 'key: pools/tiny\nqueue: {limit: 32}\n' | colonnade config apply -`,
 		Action: func(ctx context.Context, cmd *cli.Command) error {
-			return c.status(store.action(func(ctx context.Context, cmd *cli.Command, d *documents) error {
+			return c.status(store.action(func(ctx context.Context, cmd *cli.Command, d *change.Documents) error {
 				docs, err := documentsToApply(cmd)
 				if err != nil {
 					return err
@@ -63,7 +65,7 @@ Examples:
 				return c.run(ctx, cmd, d, func(_ context.Context, before []etcd.Stored) (etcd.Edit, error) {
 					e := etcd.Edit{Put: docs}
 					if c.prune {
-						e.Delete = prunable(before, docs)
+						e.Delete = change.Prunable(before, docs)
 					}
 					return e, nil
 				})
@@ -85,84 +87,57 @@ func documentsToApply(cmd *cli.Command) ([]document.Raw, error) {
 	return slices.DeleteFunc(docs, isConfirmation), nil
 }
 
-// prunable returns the keys of the operators' documents that are not among others, of the kinds that those have.
-func prunable(before []etcd.Stored, docs []document.Raw) (keys []string) {
-	kinds, wanted := map[fleet.Kind]bool{}, map[string]bool{}
-	for _, d := range docs {
-		kinds[kindIn(d.Key)], wanted[d.Key] = true, true
-	}
-	for _, d := range before {
-		if kinds[kindIn(d.Key)] && !wanted[d.Key] && !isRegistered(d) {
-			keys = append(keys, d.Key)
-		}
-	}
-	return keys
-}
-
 // changing is a command that changes documents after it has checked the fleet as it would be.
 type changing struct {
 	prune, force, dryRun bool
 }
 
-// errDryRun ends a dry run before anything is changed.
-var errDryRun = errors.New("nothing was changed, since this is a dry run")
-
 // run carries out a change, or shows it.
-func (c *changing) run(ctx context.Context, cmd *cli.Command, d *documents, decide decision) error {
-	var before []etcd.Stored
-	var e etcd.Edit
-	var r review
-	done, err := d.edit(ctx, func(ctx context.Context, there []etcd.Stored) (etcd.Edit, error) {
-		var err error
-		if e, err = decide(ctx, there); err != nil {
-			return e, err
-		}
-		before, r = there, newReview(there, e, d.client == nil)
-		e.Confirm = r.held != ""
-		return e, c.check(ctx, d, &r, e, cmd.ErrWriter)
-	})
-	r.print(cmd.ErrWriter)
-	if errors.Is(err, errDryRun) {
-		return c.show(cmd.Writer, before, e)
+func (c *changing) run(ctx context.Context, cmd *cli.Command, d *change.Documents, decide change.Decision) error {
+	o, err := d.Apply(ctx, change.Plan{Decide: decide, Force: c.force, DryRun: c.dryRun, CheckConfirm: func(ctx context.Context, deleted []string) error {
+		return checkHeld(ctx, d.Client, deleted, cmd.ErrWriter)
+	}})
+	printAdded(cmd.ErrWriter, &o.Review)
+	var refused *change.RefusedError
+	if errors.As(err, &refused) {
+		err = fmt.Errorf("%s; correct the documents, or repeat this with -force if it is intended", command.Printable(err.Error()))
 	}
-	if c.dryRun && r.refusal() != nil { // the differences say what the refusal is about
-		return cmp.Or(show(cmd.Writer, func(s *screen) { drawDifferences(s, differences(before, e)) }), err)
+	if c.dryRun && err == nil {
+		return c.show(cmd.Writer, o.Before, o.Edit)
 	}
-	reportAPIKeys(cmd.ErrWriter, done.applied)
+	if c.dryRun && refused != nil { // the differences say what the refusal is about
+		return cmp.Or(show(cmd.Writer, func(s *screen) { drawDifferences(s, change.Differences(o.Before, o.Edit)) }), err)
+	}
+	reportAPIKeys(cmd.ErrWriter, o.Done.Applied)
 	if err != nil {
 		return err
 	}
-	for _, line := range done.lines() {
+	for _, line := range linesOf(o.Done) {
 		fmt.Fprintln(cmd.Writer, line)
 	}
-	if done.parts > 1 {
+	if o.Done.Parts > 1 {
 		fmt.Fprintf(cmd.ErrWriter, "applied in groups of %d: nodes may have seen some groups before others\n", etcd.MaxTransaction)
 	}
-	if c.force && d.client != nil && done.parts > 0 {
-		fmt.Fprintf(cmd.ErrWriter, "to undo it: colonnade config rollback %d\n", done.revision)
+	if c.force && !d.InFiles() && o.Done.Parts > 0 {
+		fmt.Fprintf(cmd.ErrWriter, "to undo it: colonnade config rollback %d\n", o.Done.Revision)
 	}
 	return nil
 }
 
-// check returns an error unless the change may be carried out.
-func (c *changing) check(ctx context.Context, d *documents, r *review, e etcd.Edit, notes io.Writer) error {
-	if err := r.refusal(); err != nil && !c.force {
-		return err
-	}
-	if e.Confirm {
-		if err := checkHeld(ctx, d.client, e.Delete, notes); err != nil {
-			return err
+// printAdded writes the problems that a change adds.
+func printAdded(notes io.Writer, r *change.Review) {
+	for _, p := range r.Added {
+		text := p.Text
+		if p.Effect != "" && p.Severity == problems.SeverityError {
+			text += "; " + p.Effect
 		}
+		fmt.Fprintf(notes, "%s: %s\n", p.Severity, command.Printable(text))
 	}
-	if c.dryRun {
-		return errDryRun
-	}
-	return nil
 }
 
 // show prints what the change would do.
 func (c *changing) show(out io.Writer, before []etcd.Stored, e etcd.Edit) error {
-	found := differences(before, e)
+	found := change.Differences(before, e)
 	if err := show(out, func(s *screen) { drawDifferences(s, found) }); err != nil || len(found) == 0 {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"colonnade/change"
 	"colonnade/cmd/internal/command"
 	"colonnade/discovery/etcd"
 	"colonnade/fleet"
@@ -32,14 +33,14 @@ It confirms what was deleted until then, and nothing later.
 Examples:
   colonnade config confirm-deletions`,
 		Action: store.etcdAction(func(ctx context.Context, cmd *cli.Command, client *etcd.Client) error {
-			return confirmHeld(ctx, &documents{client: client, author: authorOf(cmd)}, cmd.Writer)
+			return confirmHeld(ctx, &change.Documents{Client: client, Author: authorOf(cmd)}, cmd.Writer)
 		}),
 	}
 }
 
 // confirmHeld confirms all deletions. It is an error if nodes hold some back nevertheless.
-func confirmHeld(ctx context.Context, d *documents, out io.Writer) error {
-	p := newPoller("", d.client, nil)
+func confirmHeld(ctx context.Context, d *change.Documents, out io.Writer) error {
+	p := newPoller("", d.Client, nil)
 	defer p.close()
 	s, err := p.poll(ctx)
 	if err != nil {
@@ -81,14 +82,14 @@ func reportUnreachable(out io.Writer, nodes []nodeState) (unreachable int) {
 }
 
 // confirm writes that all deletions up to now are intended.
-func confirm(ctx context.Context, d *documents, out io.Writer) error {
+func confirm(ctx context.Context, d *change.Documents, out io.Writer) error {
 	key := string(fleet.KindDeletions)
-	_, revision, err := etcd.List(ctx, d.client, node.Prefix, key)
+	_, revision, err := etcd.List(ctx, d.Client, node.Prefix, key)
 	if err != nil {
 		return err
 	}
 	value := fmt.Appendf(nil, "confirmed: %d\n", revision)
-	if _, err = d.writer().Apply(ctx, []document.Raw{{Key: key, Value: value}}); err != nil {
+	if _, err = d.Writer().Apply(ctx, []document.Raw{{Key: key, Value: value}}); err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "confirmed all deletions up to revision %d\n", revision)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"colonnade/change"
 	"colonnade/cmd/internal/command"
 	"colonnade/discovery/etcd"
 	"colonnade/fleet"
@@ -19,7 +20,7 @@ import (
 
 // deletion is one run of config delete.
 type deletion struct {
-	documents  *documents
+	documents  *change.Documents
 	client     *etcd.Client // nil: the documents are in files
 	out, notes io.Writer
 	confirmed  bool
@@ -56,9 +57,9 @@ Examples:
   colonnade config delete endpoints/ams/gpu-7 models/llama-3.1-8b-instruct
   colonnade config delete owners/ams/ams-2/5f2a9c01d3e47b68
   colonnade config delete -config conf models/llama-3.1-8b-instruct`,
-		Action: store.action(func(ctx context.Context, cmd *cli.Command, docs *documents) error {
-			d.documents, d.client, d.out, d.notes = docs, docs.client, cmd.Writer, cmd.ErrWriter
-			if docs.client == nil {
+		Action: store.action(func(ctx context.Context, cmd *cli.Command, docs *change.Documents) error {
+			d.documents, d.client, d.out, d.notes = docs, docs.Client, cmd.Writer, cmd.ErrWriter
+			if docs.Client == nil {
 				return d.fromFiles(ctx, cmd.Args().Slice())
 			}
 			return d.run(ctx, cmd.Args().Slice())
@@ -118,11 +119,11 @@ func (d *deletion) run(ctx context.Context, keys []string) error {
 
 // delete deletes documents with some keys, and returns the keys of those that were there.
 func (d *deletion) delete(ctx context.Context, keys []string) (found []string, err error) {
-	deleted, revision, err := d.documents.delete(ctx, keys, d.confirmed)
+	deleted, revision, err := d.documents.Delete(ctx, keys, d.confirmed)
 	for _, key := range keys {
-		at := slices.IndexFunc(deleted, func(one deletedDocument) bool { return one.key == key })
+		at := slices.IndexFunc(deleted, func(one change.Deleted) bool { return one.Key == key })
 		if at >= 0 {
-			fmt.Fprintln(d.out, "deleted", command.Printable(key+deleted[at].where))
+			fmt.Fprintln(d.out, "deleted", command.Printable(key+deleted[at].Where))
 		} else if err == nil {
 			fmt.Fprintln(d.out, command.Printable(key), "does not exist")
 		}
@@ -134,7 +135,10 @@ func (d *deletion) delete(ctx context.Context, keys []string) (found []string, e
 	default:
 		fmt.Fprintf(d.out, "confirmed all deletions up to revision %d\n", revision)
 	}
-	return deletedKeys(deleted), err
+	for _, one := range deleted {
+		found = append(found, one.Key)
+	}
+	return found, err
 }
 
 // registrationNote says what becomes of deleted documents that nodes and registrars own.
@@ -147,7 +151,7 @@ func registrationNote(docs []etcd.Stored, deleted []string) string {
 		case d.Leased && strings.HasPrefix(d.Key, string(fleet.KindEndpoint)+"/"):
 			fmt.Fprintf(&note, "%s was registered under a lease: nodes use it while its engine is healthy, and its registrar may put it again; "+
 				"to take it out of use, put it with concurrency: 0 first\n", key)
-		case isRegistered(d) && !isRecordKey(d.Key):
+		case change.IsRegistered(d) && !change.IsRecordKey(d.Key):
 			fmt.Fprintf(&note, "%s is the registration of a node, which puts it again while it runs: stop the node instead\n", key)
 		}
 	}
@@ -156,33 +160,12 @@ func registrationNote(docs []etcd.Stored, deleted []string) string {
 
 // heldBackNote says which documents nodes keep in force when some are deleted from docs, why, and what to do; empty if there are none.
 func heldBackNote(docs []etcd.Stored, deleted []string) string {
-	reasons := heldBack(docs, deleted)
+	reasons := change.HeldBack(docs, deleted)
 	if reasons == "" {
 		return ""
 	}
 	return fmt.Sprintf("These are %s. Nodes assume a mistake and keep them in force (see config status), until you put them again or confirm the "+
 		"deletion:\n\n  colonnade config confirm-deletions\n\nThe flag -confirm deletes and confirms in one step.\n\n", command.Printable(reasons))
-}
-
-// heldBack returns why nodes hold back deletions; it is empty if they do not.
-func heldBack(docs []etcd.Stored, deleted []string) string {
-	var most, reasons []string
-	for _, g := range etcd.HeldBack(slices.DeleteFunc(slices.Clone(docs), func(d etcd.Stored) bool { return isRecordKey(d.Key) }), deleted) {
-		switch g.Reason {
-		case etcd.HoldMost:
-			most = append(most, g.Group)
-		case etcd.HoldLastEndpoint:
-			reasons = append(reasons, "the last endpoint of a pool that a model names: "+firstOf(g.Keys))
-		case etcd.HoldLastPool:
-			reasons = append(reasons, "the last pool, while a model names it: "+firstOf(g.Keys))
-		default:
-			reasons = append(reasons, "the last of all "+g.Group+": "+firstOf(g.Keys))
-		}
-	}
-	if len(most) > 0 {
-		reasons = append([]string{"more than half of all " + strings.Join(most, " and ")}, reasons...)
-	}
-	return strings.Join(reasons, "; and ")
 }
 
 // checkHeld refuses a confirmation that would also confirm the deletion of others than keys.

@@ -13,6 +13,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"colonnade/change"
 	"colonnade/discovery/etcd"
 	"colonnade/fleet"
 	"colonnade/node"
@@ -178,7 +179,7 @@ func TestConfirm(t *testing.T) {
 	var out strings.Builder
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	err := confirmHeld(ctx, &documents{client: client}, &out)
+	err := confirmHeld(ctx, &change.Documents{Client: client}, &out)
 	if err == nil || !strings.Contains(err.Error(), "still 1 deletion held back by stubborn: pools/x") {
 		t.Errorf("got %v", err)
 	}

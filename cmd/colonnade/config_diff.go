@@ -6,6 +6,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/urfave/cli/v3"
 
+	"colonnade/change"
 	"colonnade/cmd/internal/command"
 	"colonnade/discovery/etcd"
 	"colonnade/fleet/document"
@@ -31,18 +32,18 @@ Examples:
   colonnade config diff -prune fleet/
   colonnade config get | colonnade config diff -config conf -`,
 		Action: func(ctx context.Context, cmd *cli.Command) error {
-			return comparing(store.action(func(ctx context.Context, cmd *cli.Command, d *documents) error {
+			return comparing(store.action(func(ctx context.Context, cmd *cli.Command, d *change.Documents) error {
 				docs, err := documentsToApply(cmd)
 				if err != nil {
 					return err
 				}
-				before, err := d.list(ctx, "")
+				before, err := d.List(ctx, "")
 				if err != nil {
 					return err
 				}
 				e := etcd.Edit{Put: docs}
 				if c.prune {
-					e.Delete = prunable(before, docs)
+					e.Delete = change.Prunable(before, docs)
 				}
 				return c.show(cmd.Writer, before, e)
 			})(ctx, cmd))
@@ -50,59 +51,14 @@ Examples:
 	}
 }
 
-// difference is what a change does to one document.
-type difference struct {
-	key    string
-	action string // as in a change of the history
-	fields []document.Difference
-	note   string // why there are no fields, if there are none
-}
-
-// differences returns what a change does to documents, without those that it leaves as they are.
-func differences(before []etcd.Stored, e etcd.Edit) (all []difference) {
-	for _, d := range e.Put {
-		old, there := withKey(before, d.Key)
-		action := etcd.ActionCreated
-		if there {
-			action = etcd.ActionChanged
-		}
-		next := newDifference(d.Key, action, old.Value, d.Value)
-		if there && len(next.fields) == 0 && next.note == "" {
-			continue // but for comments and style
-		}
-		all = append(all, next)
-	}
-	for _, key := range e.Delete {
-		if old, there := withKey(before, key); there {
-			all = append(all, newDifference(key, etcd.ActionDeleted, old.Value, nil))
-		}
-	}
-	return all
-}
-
-func newDifference(key, action string, before, after []byte) difference {
-	if action == etcd.ActionCreated {
-		before = nil
-	}
-	d := difference{key: key, action: action}
-	fields, err := document.Differences(key, before, after)
-	switch {
-	case err != nil:
-		d.note = "the version before cannot be read"
-	case action != etcd.ActionDeleted:
-		d.fields = fields
-	}
-	return d
-}
-
 // drawDifferences writes a line for each document, and below it one for each field.
-func drawDifferences(out *screen, all []difference) {
+func drawDifferences(out *screen, all []change.Difference) {
 	for _, d := range all {
-		out.line(out.paint(colourOf(d.action), markOf(d.action)+" "+d.key))
-		if d.note != "" {
-			out.line("    (", d.note, ")")
+		out.line(out.paint(colourOf(d.Action), markOf(d.Action)+" "+d.Key))
+		if d.Note != "" {
+			out.line("    (", d.Note, ")")
 		}
-		for _, f := range d.fields {
+		for _, f := range d.Fields {
 			drawField(out, f)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"colonnade/change"
 	"colonnade/cmd/internal/command"
 	"colonnade/fleet/document"
 )
@@ -38,7 +39,7 @@ Examples:
   colonnade config export > backup.yaml
   colonnade config export keys/ accounts/ > tenants.yaml
   colonnade config export -config conf | colonnade config apply -`,
-		Action: store.action(func(ctx context.Context, cmd *cli.Command, d *documents) error {
+		Action: store.action(func(ctx context.Context, cmd *cli.Command, d *change.Documents) error {
 			docs, bad := getDocuments(ctx, d, cmd.Args().Slice(), false)
 			if bad != nil && len(docs) == 0 {
 				return bad

@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"colonnade/change"
 	"colonnade/cmd/internal/command"
 	"colonnade/discovery/etcd"
 	"colonnade/fleet"
@@ -36,7 +37,7 @@ Examples:
   colonnade config get > fleet.yaml
   colonnade config get -config conf | colonnade config apply -
   colonnade config get models/llama-3.1-8b-instruct endpoints/ams/`,
-		Action: store.action(func(ctx context.Context, cmd *cli.Command, d *documents) error {
+		Action: store.action(func(ctx context.Context, cmd *cli.Command, d *change.Documents) error {
 			docs, bad := getDocuments(ctx, d, cmd.Args().Slice(), all)
 			if bad != nil && len(docs) == 0 {
 				return bad
@@ -59,7 +60,7 @@ Examples:
 
 // getDocuments returns the documents with some keys and below some folders, sorted. Those that operators have not written
 // are returned only if their key is given, or all are wanted. Of files, it returns the good ones also with an error.
-func getDocuments(ctx context.Context, d *documents, under []string, all bool) ([]etcd.Stored, error) {
+func getDocuments(ctx context.Context, d *change.Documents, under []string, all bool) ([]etcd.Stored, error) {
 	if slices.Contains(under, "") { // it would list everything
 		return nil, document.CheckKey("")
 	}
@@ -76,7 +77,7 @@ func getDocuments(ctx context.Context, d *documents, under []string, all bool) (
 		bad = err // of all files, each time
 		others := len(found)
 		found = slices.DeleteFunc(found, func(d etcd.Stored) bool {
-			return !all && d.Key != u && !isRecordKey(u) && (isRegistered(d) || d.Key == string(fleet.KindDeletions))
+			return !all && d.Key != u && !change.IsRecordKey(u) && (change.IsRegistered(d) || d.Key == string(fleet.KindDeletions))
 		})
 		if len(found) == 0 && u != "" {
 			return nil, notFound(u, others)
@@ -88,11 +89,11 @@ func getDocuments(ctx context.Context, d *documents, under []string, all bool) (
 }
 
 // getUnder returns the documents with a key or below a folder, and both keys of a record.
-func getUnder(ctx context.Context, d *documents, u string) ([]etcd.Stored, error) {
-	found, err := d.list(ctx, u)
+func getUnder(ctx context.Context, d *change.Documents, u string) ([]etcd.Stored, error) {
+	found, err := d.List(ctx, u)
 	if first, _, _, ok := parseRecordKey(u); err == nil && ok && first == u {
 		var held []etcd.Stored
-		held, err = d.list(ctx, u+heldSuffix)
+		held, err = d.List(ctx, u+heldSuffix)
 		found = append(found, held...)
 	}
 	return found, err
@@ -103,7 +104,7 @@ func notFound(u string, registered int) error {
 	folder := strings.TrimSuffix(u, "/") + "/"
 	isFolder := document.CheckKey(folder+"x") == nil || document.CheckKey(folder+"x/x") == nil
 	switch err := document.CheckKey(u); {
-	case isRecordKey(u):
+	case change.IsRecordKey(u):
 		return fmt.Errorf("there is no record %s", u)
 	case registered > 0:
 		return fmt.Errorf("no operator has written a document below %s; -all shows %s", u, count(registered, "registration"))
@@ -135,15 +136,15 @@ func asFile(docs []etcd.Stored) (file []byte, rejected []error) {
 			err = document.Check(d.Key, d.Value)
 		}
 		switch {
-		case isRecordKey(d.Key) && damaged[d.Key] == "":
+		case change.IsRecordKey(d.Key) && damaged[d.Key] == "":
 			text = comment("Written by a server process, and by no other:", text)
-		case isRecordKey(d.Key):
+		case change.IsRecordKey(d.Key):
 			rejected = append(rejected, fmt.Errorf("%s: %s", d.Key, damaged[d.Key]))
 			text = comment("Cannot be read as a whole: "+command.Printable(damaged[d.Key]), text)
 		case err != nil:
 			rejected = append(rejected, err)
 			text = comment("Not accepted: "+command.Printable(err.Error()), text)
-		case isRegistered(d):
+		case change.IsRegistered(d):
 			text = comment("Registered by a node, for as long as it runs:", text)
 		case d.Key == string(fleet.KindDeletions):
 			text = comment("Confirms what was deleted until then, and nothing later:", text)

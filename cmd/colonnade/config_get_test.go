@@ -7,6 +7,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"colonnade/change"
 	"colonnade/discovery/etcd"
 	"colonnade/fleet"
 	"colonnade/fleet/document"
@@ -23,7 +24,7 @@ func meaning(t *testing.T, s *etcdtest.Server) string {
 	}
 	all := document.NewSet()
 	for _, d := range docs {
-		if !isRegistered(d) && d.Key != string(fleet.KindDeletions) && document.Check(d.Key, d.Value) == nil {
+		if !change.IsRegistered(d) && d.Key != string(fleet.KindDeletions) && document.Check(d.Key, d.Value) == nil {
 			if err := all.Put(d.Key, d.Value, 1); err != nil {
 				t.Fatal(err)
 			}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"colonnade/change"
 	"colonnade/discovery/etcd"
 	"colonnade/node"
 )
@@ -39,11 +40,11 @@ Examples:
   colonnade config history
   colonnade config history 5127
   colonnade config history -json | jq -r '.[] | [.revision, .user, .command] | @tsv'`,
-		Action: store.action(func(ctx context.Context, cmd *cli.Command, d *documents) error {
-			if d.client == nil {
+		Action: store.action(func(ctx context.Context, cmd *cli.Command, d *change.Documents) error {
+			if d.Client == nil {
 				return errNoHistory
 			}
-			all, err := etcd.History(ctx, d.client, node.Prefix)
+			all, err := etcd.History(ctx, d.Client, node.Prefix)
 			if err != nil {
 				return err
 			}
@@ -90,7 +91,7 @@ func drawHistory(out *screen, all []etcd.Change) {
 	for _, c := range all {
 		var keys []string
 		for _, d := range differencesOf(c) {
-			keys = append(keys, markOf(d.action)+" "+d.key)
+			keys = append(keys, markOf(d.Action)+" "+d.Key)
 		}
 		rows = append(rows, []any{c.Revision, stamp(c.Time), by(c.Author), firstOf(keys), c.Command})
 	}
@@ -112,11 +113,11 @@ func drawChange(out *screen, c etcd.Change) {
 }
 
 // differencesOf returns what a change did to each document.
-func differencesOf(c etcd.Change) (all []difference) {
+func differencesOf(c etcd.Change) (all []change.Difference) {
 	for _, d := range c.Documents {
-		next := difference{key: d.Key, action: d.Action, note: "the values were too large to be kept"}
+		next := change.Difference{Key: d.Key, Action: d.Action, Note: "the values were too large to be kept"}
 		if !c.Omitted {
-			next = newDifference(d.Key, d.Action, []byte(d.Old), []byte(d.New))
+			next = change.NewDifference(d.Key, d.Action, []byte(d.Old), []byte(d.New))
 		}
 		all = append(all, next)
 	}

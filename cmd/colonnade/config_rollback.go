@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"colonnade/change"
 	"colonnade/discovery/etcd"
 	"colonnade/fleet"
 	"colonnade/fleet/document"
@@ -53,12 +54,12 @@ Examples:
 			if err != nil {
 				return err
 			}
-			return c.status(store.action(func(ctx context.Context, cmd *cli.Command, d *documents) error {
-				if d.client == nil {
+			return c.status(store.action(func(ctx context.Context, cmd *cli.Command, d *change.Documents) error {
+				if d.Client == nil {
 					return errNoHistory
 				}
 				return c.run(ctx, cmd, d, func(ctx context.Context, before []etcd.Stored) (etcd.Edit, error) {
-					history, err := etcd.History(ctx, d.client, node.Prefix)
+					history, err := etcd.History(ctx, d.Client, node.Prefix)
 					if err != nil {
 						return etcd.Edit{}, err
 					}
@@ -111,7 +112,7 @@ func foreign(then map[string]etcd.ChangedDocument, before []etcd.Stored, revisio
 	}
 	for _, d := range before {
 		_, known := then[d.Key]
-		if !known && d.Revision > revision && !isRegistered(d) && d.Key != string(fleet.KindDeletions) {
+		if !known && d.Revision > revision && !change.IsRegistered(d) && d.Key != string(fleet.KindDeletions) {
 			lost = append(lost, fmt.Sprintf("%s (revision %d)", d.Key, d.Revision))
 		}
 	}
@@ -122,9 +123,9 @@ func foreign(then map[string]etcd.ChangedDocument, before []etcd.Stored, revisio
 func restored(then map[string]etcd.ChangedDocument, before []etcd.Stored, revision int64) (e etcd.Edit) {
 	for _, key := range slices.Sorted(maps.Keys(then)) {
 		old := then[key]
-		current, there := withKey(before, key)
+		current, there := change.WithKey(before, key)
 		switch {
-		case old.OldRevision > revision, there && isRegistered(current):
+		case old.OldRevision > revision, there && change.IsRegistered(current):
 		case old.OldRevision > 0:
 			e.Put = append(e.Put, document.Raw{Key: key, Value: []byte(old.Old)})
 		case there:

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"colonnade/change"
 	"colonnade/discovery/etcd"
 	"colonnade/fleet"
 	"colonnade/fleet/document"
@@ -53,12 +54,12 @@ func newDocumentState(docs []etcd.Stored, revision int64) documentState {
 	s := documentState{Revision: revision, Documents: map[fleet.Kind]int{}, Registered: map[fleet.Kind]int{}, revisions: map[string]int64{}}
 	valid := document.NewSet()
 	for _, d := range etcd.InCreationOrder(docs) {
-		if isRecordKey(d.Key) {
+		if change.IsRecordKey(d.Key) {
 			continue
 		}
 		name, _, _ := strings.Cut(d.Key, "/")
 		s.Documents[fleet.Kind(name)]++
-		if isRegistered(d) {
+		if change.IsRegistered(d) {
 			s.Registered[fleet.Kind(name)]++
 		}
 		s.revisions[d.Key] = d.Revision
@@ -107,11 +108,6 @@ func (s *fleetState) rejections() []rejection {
 		}
 	}
 	return all
-}
-
-// isRegistered reports whether a document belongs to a node or a registrar.
-func isRegistered(d etcd.Stored) bool {
-	return d.Leased || isRecordKey(d.Key) || strings.HasPrefix(d.Key, string(fleet.KindServer)+"/") || strings.HasPrefix(d.Key, string(fleet.KindEntry)+"/")
 }
 
 // adminAddress returns where an admin listener is reached. One that is bound to the wildcard address is reached at the

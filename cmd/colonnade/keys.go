@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"colonnade/change"
 	"colonnade/cmd/internal/command"
 	"colonnade/discovery/etcd"
 	"colonnade/fleet"
@@ -74,8 +75,8 @@ type apiKeyList struct {
 	rejected  []error // one for each document that nodes reject
 }
 
-func listAPIKeys(ctx context.Context, d *documents) (apiKeyList, error) {
-	stored, err := d.list(ctx, apiKeyKey(""))
+func listAPIKeys(ctx context.Context, d *change.Documents) (apiKeyList, error) {
+	stored, err := d.List(ctx, apiKeyKey(""))
 	if err != nil && len(stored) == 0 {
 		return apiKeyList{}, err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"colonnade/accounts"
+	"colonnade/change"
 	"colonnade/cmd/internal/command"
 	"colonnade/fleet/document"
 )
@@ -44,7 +45,7 @@ Examples:
   colonnade keys create -account acme -id laptop -expires 720h
   colonnade keys create -account acme -expires 2027-01-31
   colonnade keys create -account acme -config conf`,
-		Action: store.action(func(ctx context.Context, cmd *cli.Command, d *documents) error {
+		Action: store.action(func(ctx context.Context, cmd *cli.Command, d *change.Documents) error {
 			if err := want.check(expires, time.Now()); err != nil {
 				return err
 			}
@@ -92,7 +93,7 @@ func parseExpiry(s string, now time.Time) (time.Time, error) {
 	return at.UTC().Truncate(time.Second), nil
 }
 
-func (w *newKey) create(ctx context.Context, cmd *cli.Command, d *documents) error {
+func (w *newKey) create(ctx context.Context, cmd *cli.Command, d *change.Documents) error {
 	key, entry := accounts.NewKey(w.account, w.id, time.Now().UTC().Truncate(time.Second), w.expires)
 	doc, err := document.EncodeAPIKey(&entry)
 	if err != nil {
@@ -101,16 +102,16 @@ func (w *newKey) create(ctx context.Context, cmd *cli.Command, d *documents) err
 	var where string
 	account, err := accountNote(ctx, d, w.account)
 	if err == nil {
-		where, err = d.create(ctx, doc)
+		where, err = d.Create(ctx, doc)
 	}
 	switch {
-	case errors.Is(err, errExists):
+	case errors.Is(err, change.ErrExists):
 		return fmt.Errorf("-id %s: a key of this id exists; choose another id, or revoke that key first", entry.ID)
 	case err != nil:
 		return err
 	}
 	if _, err := fmt.Fprintln(cmd.Writer, key); err != nil {
-		return fmt.Errorf("the key was created, but cannot be printed (%w): revoke it with colonnade keys revoke %s%s", err, entry.ID, d.flag())
+		return fmt.Errorf("the key was created, but cannot be printed (%w): revoke it with colonnade keys revoke %s%s", err, entry.ID, configFlag(d))
 	}
 	notes := cmd.ErrWriter
 	fmt.Fprint(notes, account)
@@ -123,9 +124,9 @@ func (w *newKey) create(ctx context.Context, cmd *cli.Command, d *documents) err
 }
 
 // accountNote returns a line about an account whose document is missing or rejected.
-func accountNote(ctx context.Context, d *documents, account string) (string, error) {
-	docs, err := d.list(ctx, accountKey(account))
-	if err != nil && d.client != nil { // bad files keep the key from being created
+func accountNote(ctx context.Context, d *change.Documents, account string) (string, error) {
+	docs, err := d.List(ctx, accountKey(account))
+	if err != nil && d.Client != nil { // bad files keep the key from being created
 		return "", err
 	}
 	if len(docs) == 0 {

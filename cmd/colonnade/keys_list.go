@@ -8,6 +8,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"colonnade/change"
 	"colonnade/fleet"
 )
 
@@ -43,7 +44,7 @@ func newKeysList() *cli.Command {
   colonnade keys list
   colonnade keys list -account acme -json
   colonnade keys list -config conf`,
-		Action: store.action(func(ctx context.Context, cmd *cli.Command, d *documents) error {
+		Action: store.action(func(ctx context.Context, cmd *cli.Command, d *change.Documents) error {
 			if account != "" {
 				if err := checkName("-account", account); err != nil {
 					return err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"colonnade/change"
 	"colonnade/cmd/internal/command"
 	"colonnade/discovery/etcd"
 )
@@ -23,7 +24,7 @@ const (
 
 // revocation is one run of keys revoke.
 type revocation struct {
-	documents  *documents
+	documents  *change.Documents
 	list       apiKeyList
 	out, notes io.Writer
 	confirmed  bool
@@ -48,8 +49,8 @@ deletions back or cannot be asked. For more keys, use -confirm.
 Examples:
   colonnade keys revoke laptop
   colonnade keys revoke laptop -config conf`,
-		Action: store.action(func(ctx context.Context, cmd *cli.Command, d *documents) error {
-			if confirmed && d.client == nil {
+		Action: store.action(func(ctx context.Context, cmd *cli.Command, d *change.Documents) error {
+			if confirmed && d.Client == nil {
 				return errors.New("-confirm is for documents in etcd: from files, documents are deleted at once")
 			}
 			list, err := listAPIKeys(ctx, d)
@@ -67,16 +68,16 @@ Examples:
 }
 
 func (r *revocation) run(ctx context.Context, keys []string) error {
-	if r.documents.client != nil {
+	if r.documents.Client != nil {
 		if err := r.prepare(ctx, keys); err != nil {
 			return err
 		}
 	}
-	found, _, err := r.documents.delete(ctx, keys, r.confirmed)
+	found, _, err := r.documents.Delete(ctx, keys, r.confirmed)
 	for _, key := range keys {
-		at := slices.IndexFunc(found, func(one deletedDocument) bool { return one.key == key })
+		at := slices.IndexFunc(found, func(one change.Deleted) bool { return one.Key == key })
 		if at >= 0 {
-			fmt.Fprintln(r.out, "revoked", r.list.describe(key)+command.Printable(found[at].where))
+			fmt.Fprintln(r.out, "revoked", r.list.describe(key)+command.Printable(found[at].Where))
 		} else if err == nil {
 			fmt.Fprintln(r.out, r.list.describe(key), "was revoked by another command")
 		}
@@ -87,10 +88,10 @@ func (r *revocation) run(ctx context.Context, keys []string) error {
 // prepare decides whether the revocation is confirmed in the same step, and says if nodes will hold it back.
 func (r *revocation) prepare(ctx context.Context, keys []string) error {
 	if r.confirmed {
-		return checkHeld(ctx, r.documents.client, keys, r.notes)
+		return checkHeld(ctx, r.documents.Client, keys, r.notes)
 	}
 	if len(keys) < manyKeys && len(r.list.docs)-len(keys) < manyKeysLeft {
-		none, err := noneHeld(ctx, r.documents.client, keys)
+		none, err := noneHeld(ctx, r.documents.Client, keys)
 		if err != nil {
 			return err
 		}

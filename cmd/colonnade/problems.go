@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"colonnade/change"
 	"colonnade/fleet"
 	"colonnade/problems"
 	"colonnade/reasons"
@@ -174,7 +175,7 @@ func (h heldDeletions) inForce(found []problems.Problem) []problems.Problem {
 		reasons.ModelWithoutEndpoint: {fleet.KindEndpoint, fleet.KindColo},
 	}
 	for i, p := range found {
-		if slices.ContainsFunc(h.keys, func(key string) bool { return slices.Contains(missing[p.Kind], kindIn(key)) }) {
+		if slices.ContainsFunc(h.keys, func(key string) bool { return slices.Contains(missing[p.Kind], change.KindIn(key)) }) {
 			found[i].Effect = "none while nodes hold the deletions back; once they are confirmed: " + p.Effect
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"colonnade/change"
 	"colonnade/discovery/etcd"
 	"colonnade/fleet"
 	"colonnade/homes"
@@ -30,14 +31,11 @@ const (
 	heldSuffix   = "/held" // of the second key of a record
 )
 
-// isRecordKey reports whether a key belongs to a record, or looks as if it did.
-func isRecordKey(key string) bool { return strings.HasPrefix(key, recordFolder) }
-
 // parseRecordKey returns the first key of the record that a key belongs to, its colo and its process.
 func parseRecordKey(key string) (first, colo string, p homes.Process, ok bool) {
 	first = strings.TrimSuffix(key, heldSuffix)
 	names := strings.Split(first, "/")
-	if len(names) != 4 || !isRecordKey(key) || slices.Contains(names, "") {
+	if len(names) != 4 || !change.IsRecordKey(key) || slices.Contains(names, "") {
 		return "", "", homes.Process{}, false
 	}
 	return first, names[1], homes.Process{Node: names[2], Boot: names[3]}, true
@@ -54,7 +52,7 @@ func recordsIn(docs []etcd.Stored, servers []*fleet.Server) []recordState {
 	for _, d := range docs {
 		first, _, _, ok := parseRecordKey(d.Key)
 		switch v := found[first]; {
-		case !isRecordKey(d.Key):
+		case !change.IsRecordKey(d.Key):
 			continue
 		case !ok:
 			wrong = append(wrong, recordState{Key: d.Key, Problem: "the key of a record is " + recordFolder + "<colo>/<node>/<boot>, or that with " + heldSuffix})

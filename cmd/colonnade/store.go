@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"colonnade/change"
 	"colonnade/cmd/internal/command"
 	"colonnade/discovery/etcd"
 )
@@ -55,7 +56,7 @@ func (s *store) etcdAction(work func(context.Context, *cli.Command, *etcd.Client
 }
 
 // action returns the action of a command that works with documents in etcd or in files, within storeTimeout.
-func (s *store) action(work func(context.Context, *cli.Command, *documents) error) cli.ActionFunc {
+func (s *store) action(work func(context.Context, *cli.Command, *change.Documents) error) cli.ActionFunc {
 	return func(ctx context.Context, cmd *cli.Command) error {
 		inFiles, err := s.inFiles(cmd)
 		if err != nil {
@@ -64,10 +65,10 @@ func (s *store) action(work func(context.Context, *cli.Command, *documents) erro
 		if inFiles {
 			ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 			defer cancel()
-			return work(ctx, cmd, &documents{path: s.path})
+			return work(ctx, cmd, &change.Documents{Path: s.path})
 		}
 		return s.etcdAction(func(ctx context.Context, cmd *cli.Command, client *etcd.Client) error {
-			return work(ctx, cmd, &documents{client: client, author: authorOf(cmd)})
+			return work(ctx, cmd, &change.Documents{Client: client, Author: authorOf(cmd)})
 		})(ctx, cmd)
 	}
 }

@@ -1,0 +1,63 @@
+package change
+
+import (
+	"context"
+	"errors"
+
+	"colonnade/discovery/etcd"
+)
+
+// Plan is a change that is decided, reviewed and then carried out.
+type Plan struct {
+	Decide Decision
+	Force  bool // also if the review refuses it; deletions that nodes would hold back are confirmed
+	DryRun bool // change nothing
+	// CheckConfirm is called before a change of etcd that confirms the deletion of some keys: it is to return an error if that would also
+	// confirm others, which nodes hold back now. nil = not checked.
+	CheckConfirm func(ctx context.Context, deleted []string) error
+}
+
+// Outcome is what a Plan came to, or with an error, how far it came.
+type Outcome struct {
+	Before []etcd.Stored // sorted by key
+	Edit   etcd.Edit
+	Review Review
+	Done   Done // empty for a dry run
+}
+
+// errDryRun ends a dry run before anything is changed.
+var errDryRun = errors.New("nothing was changed, since this is a dry run")
+
+// Apply decides a change, reviews the fleet as it would be, and carries the change out. The error is a *RefusedError if the change has to
+// be forced, also of a dry run.
+func (d *Documents) Apply(ctx context.Context, p Plan) (o Outcome, err error) {
+	o.Done, err = d.Edit(ctx, func(ctx context.Context, there []etcd.Stored) (etcd.Edit, error) {
+		var err error
+		if o.Edit, err = p.Decide(ctx, there); err != nil {
+			return o.Edit, err
+		}
+		o.Before, o.Review = there, NewReview(there, o.Edit, d.InFiles())
+		o.Edit.Confirm = o.Review.Held != ""
+		return o.Edit, p.check(ctx, &o)
+	})
+	if errors.Is(err, errDryRun) {
+		o.Done, err = Done{}, nil
+	}
+	return o, err
+}
+
+// check returns an error unless the change may be carried out.
+func (p *Plan) check(ctx context.Context, o *Outcome) error {
+	if err := o.Review.Refusal(); err != nil && !p.Force {
+		return err
+	}
+	if o.Edit.Confirm && p.CheckConfirm != nil {
+		if err := p.CheckConfirm(ctx, o.Edit.Delete); err != nil {
+			return err
+		}
+	}
+	if p.DryRun {
+		return errDryRun
+	}
+	return nil
+}
