@@ -121,7 +121,7 @@ func (g *grownPlace) checkPeaks() {
 	}
 }
 
-// A place that one process serves becomes a fleet under load, as docs/operations.md describes it: the limits are split, the same
+// A place that one process serves becomes a fleet under load, as docs/grow.md describes it: the limits are split, the same
 // documents go to etcd, an entry and a colo server start, clients move to the entry, and the process is drained. Every request is served,
 // streams that run meanwhile included, and no engine ever has more requests than slots.
 func TestPlaceGrowsIntoFleet(t *testing.T) {

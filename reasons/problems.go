@@ -113,7 +113,7 @@ var problems = []Problem{
 	{Kind: StoreSilent, Meaning: "a node has heard nothing from etcd, or could not read its files, for 20 s",
 		Effect: "none as long as the last good documents are right; changes have no effect at this node", Action: "look at etcd, and at the network between it and the node"},
 	{Kind: StoreMismatch, Meaning: "a node has seen a newer revision than etcd has",
-		Effect: "the node serves by other documents than those in etcd", Action: "check -etcd of the node; after a restore of etcd, see docs/operations.md"},
+		Effect: "the node serves by other documents than those in etcd", Action: "check -etcd of the node; after a restore of etcd, see docs/backup.md"},
 	{Kind: DeletionsHeld, Meaning: "so many documents vanished at once that nodes keep them in force",
 		Effect: "none: what was deleted still serves", Action: "if the deletions are intended: colonnade config confirm-deletions; else apply the documents again"},
 	{Kind: LeaseExpired, Meaning: "registrations whose leases have expired stay in force for a while",

@@ -106,7 +106,7 @@ var all = []Info{
 	{Reason: NoEndpoint, Client: true, Sentence: "No engine that could serve this model is up.",
 		Meaning: "no engine that could serve the model is up, or no active colo with the model has a registered server"},
 	{Reason: ModelNotLoaded, Client: true, Sentence: "No engine has the model now: its adapter, or the model itself, is not loaded.",
-		Meaning: "every engine that could serve the model says that it does not have it, or its documents say so; see [adapters](operations.md#adapters)"},
+		Meaning: "every engine that could serve the model says that it does not have it, or its documents say so; see [adapters](engines.md#adapters)"},
 	{Reason: RateLimited, Client: true,
 		Meaning: "the account may have no request running (`limits.concurrent: 0`); retrying does not help"},
 	{Reason: RequestLimit, Client: true,

@@ -194,7 +194,7 @@ func TestEveryAlertIsTestedAndExplained(t *testing.T) {
 		}
 		tests.Write(data)
 	}
-	page, err := os.ReadFile("../../docs/operations.md")
+	page, err := os.ReadFile("../../docs/troubleshooting.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,19 +205,19 @@ func TestEveryAlertIsTestedAndExplained(t *testing.T) {
 			t.Errorf("no test shows that %s fires", r.Alert)
 		}
 		if !strings.Contains(string(page), "\n| `"+r.Alert+"` | ") {
-			t.Errorf("docs/operations.md does not explain %s", r.Alert)
+			t.Errorf("docs/troubleshooting.md does not explain %s", r.Alert)
 		}
 		if s := r.Labels["severity"]; s != "critical" && s != "warning" {
 			t.Errorf("%s: severity %q", r.Alert, s)
 		}
-		if r.Annotations["summary"] == "" || r.Annotations["runbook"] != "docs/operations.md#alerts-and-dashboard" {
+		if r.Annotations["summary"] == "" || r.Annotations["runbook"] != "docs/troubleshooting.md#alerts" {
 			t.Errorf("%s: annotations %v", r.Alert, r.Annotations)
 		}
 	}
 	explained := regexp.MustCompile("(?m)^\\| `(Colonnade\\w+)` \\|").FindAllStringSubmatch(string(page), -1)
 	for _, e := range explained {
 		if !seen[e[1]] {
-			t.Errorf("docs/operations.md explains %s, which is no alert; alerts: %v", e[1], slices.Sorted(maps.Keys(seen)))
+			t.Errorf("docs/troubleshooting.md explains %s, which is no alert; alerts: %v", e[1], slices.Sorted(maps.Keys(seen)))
 		}
 	}
 }

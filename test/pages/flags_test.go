@@ -86,7 +86,7 @@ func TestFlagsOnServePage(t *testing.T) {
 }
 
 // The tables of flags are those of the programs' own help.
-func TestFlagsOnOperationsPage(t *testing.T) {
+func TestFlagsOnNodesPage(t *testing.T) {
 	entry, colo := optionsOf(help(t, "entry")), optionsOf(help(t, "colo"))
 	if len(entry) < 15 || len(colo) < 12 {
 		t.Fatalf("found %d flags of entry and %d of colo: this test must follow the form of help", len(entry), len(colo))
@@ -111,7 +111,7 @@ func TestFlagsOnOperationsPage(t *testing.T) {
 		}
 	}
 	titles := []string{"flag", "default", "meaning"}
-	docpage.Check(t, "docs/operations.md", map[string]string{
+	docpage.Check(t, "docs/nodes.md", map[string]string{
 		"flags":          docpage.Table(titles, shared),
 		"flags of entry": docpage.Table(titles, ofEntry),
 		"flags of colo":  docpage.Table(titles, ofColo),

@@ -58,8 +58,11 @@ var runs = []run{
 	{parts: []part{{"README.md", []string{"Run a fleet"}}}, want: []string{
 		"applied models/llama-3.1-8b-instruct", `"id":"llama-3.1-8b-instruct"`, "no problems",
 	}},
-	{parts: []part{{"docs/operations.md", nil}}, want: []string{
-		"applied models/llama-3.1-8b-instruct", `"id":"llama-3.1-8b-instruct"`, "laptop", "revoked key laptop", "edge-1.crt: OK", "ams-1.crt: OK",
+	{parts: []part{
+		{"docs/operations.md", nil}, {"docs/keys.md", nil}, {"docs/tls.md", nil}, {"docs/changes.md", nil}, {"docs/events.md", nil},
+		{"docs/backup.md", nil}, {"docs/engines.md", nil}, {"docs/grow.md", nil},
+	}, want: []string{
+		"applied models/llama-3.1-8b-instruct", `"completion_tokens":`, "laptop", "revoked key laptop", "edge-1.crt: OK", "ams-1.crt: OK",
 		"made a new key in new.key", "step 2 of 3: every node signs with the new key", "the rotation is complete",
 		"no problems", `colonnade_tls_certificate_expiry_timestamp_seconds{listener="public"} 1`, "msg=draining", "msg=stopped", `"kind":"inference"`, "COLO", "inference_requests_total{", "ok\n",
 	}},
