@@ -37,8 +37,7 @@ func (m *Manager) changeLocked(e *engine, now time.Time, change func(*health)) {
 	if before == after {
 		return
 	}
-	m.logger.Warn("endpoint state changed", "endpoint", e.endpoint.ID, "url", e.endpoint.URL, "pool", e.endpoint.Pool,
-		"state", after, "was", before, "error", e.health.reason())
+	m.logState(e, before, after)
 	e.since = now
 	if after == stateSilent {
 		e.since = now.Add(-e.health.silence.mute)
@@ -49,6 +48,16 @@ func (m *Manager) changeLocked(e *engine, now time.Time, change func(*health)) {
 	if e.health.ejected {
 		e.wake()
 	}
+}
+
+// logState logs a change of state: the return of an engine is no fault, and has no error.
+func (m *Manager) logState(e *engine, before, after string) {
+	facts := []any{"endpoint", e.endpoint.ID, "url", e.endpoint.URL, "pool", e.endpoint.Pool, "state", after, "was", before}
+	if after == stateUp {
+		m.logger.Info("endpoint state changed", facts...)
+		return
+	}
+	m.logger.Warn("endpoint state changed", append(facts, "error", e.health.reason())...)
 }
 
 // mayEjectLocked reports whether one more endpoint of p may be ejected: never more than half of them are.
