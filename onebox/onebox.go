@@ -75,6 +75,7 @@ type Config struct {
 	MetricsAccounts int                       // likewise
 	Liveness        liveness.Timings          // likewise
 	Documents       []document.Raw            // after the demo's own, which they may replace
+	Author          etcd.Author               // of the documents, in the history
 	Progress        func(string)              // called with each step of the start; nil = not called
 	Logger          func(string) *slog.Logger // returns a node's logger; nil = nothing is logged
 }
@@ -89,6 +90,7 @@ type Fleet struct {
 	Colos     []ColoNode
 	Engines   []EngineNode
 	client    *clientv3.Client // nil if one process is the fleet
+	author    etcd.Author      // of documents
 	Keys      *hop.Keys        // sign and verify the hop tokens between nodes
 
 	startServer func(colo, node string) (ColoNode, error)
@@ -115,8 +117,7 @@ func (f *Fleet) Apply(ctx context.Context, docs []document.Raw) error {
 	if f.client == nil {
 		return editFiles(ctx, f.Documents, docs)
 	}
-	host, _ := os.Hostname()
-	writer := etcd.Writer{Client: f.client, Prefix: node.Prefix, Author: etcd.Author{Host: host, Command: "colonnade up"}}
+	writer := etcd.Writer{Client: f.client, Prefix: node.Prefix, Author: f.author}
 	_, err := writer.Apply(ctx, docs)
 	return err
 }
@@ -144,7 +145,7 @@ func Local(address string) string {
 func Run(ctx context.Context, c Config, started func(*Fleet)) (err error) {
 	ctx, fail := context.WithCancelCause(ctx)
 	keys := hop.RandomKeys()
-	b := &allInOne{config: c, keys: keys, fleet: &Fleet{Keys: keys, parts: map[string]*part{}}, fail: fail}
+	b := &allInOne{config: c, keys: keys, fleet: &Fleet{Keys: keys, author: c.Author, parts: map[string]*part{}}, fail: fail}
 	b.fleet.startServer = b.startColo
 	b.fleet.links = &links{config: &b.config, warn: b.logger("latency").Warn, proxies: map[link]*faultproxy.Proxy{}}
 	defer func() { err = errors.Join(err, b.stop()) }()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"fmt"
 	"net/url"
 	"os"
 	"os/user"
@@ -30,11 +31,22 @@ func authorOf(cmd *cli.Command) etcd.Author {
 func userName() string {
 	name := cmp.Or(os.Getenv("COLONNADE_USER"), os.Getenv("SUDO_USER"))
 	if name == "" {
-		if u, err := user.Current(); err == nil {
-			name = u.Username
-		}
+		name = systemUser(user.Current, os.Getuid())
 	}
 	return command.Printable(name[:min(len(name), maxCommand)])
+}
+
+// systemUser returns the name that the operating system has for the user, else the number, else that of the program: a container may have no
+// list of users, and a Windows no numbers.
+func systemUser(current func() (*user.User, error), id int) string {
+	u, err := current()
+	switch {
+	case err == nil && u.Username != "":
+		return u.Username
+	case id >= 0:
+		return fmt.Sprintf("uid-%d", id)
+	}
+	return "colonnade"
 }
 
 // commandLine returns a command line without secrets, and not longer than maxCommand.

@@ -1,9 +1,26 @@
 package main
 
 import (
+	"errors"
+	"os/user"
 	"strings"
 	"testing"
 )
+
+// Each change has an author, also in a container without a list of users.
+func TestUserInHistory(t *testing.T) {
+	f := func(want string, known *user.User, err error, id int) {
+		t.Helper()
+		if got := systemUser(func() (*user.User, error) { return known, err }, id); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+	unknown := errors.New("unknown userid")
+	f("alice", &user.User{Username: "alice", Uid: "1000"}, nil, 1000)
+	f("uid-1000", &user.User{Uid: "1000"}, nil, 1000)
+	f("uid-1000", nil, unknown, 1000)
+	f("colonnade", nil, unknown, -1)
+}
 
 // The command line that goes into the history has no API key and no password, and is short.
 func TestCommandLineInHistory(t *testing.T) {

@@ -61,6 +61,7 @@ func newUp() *cli.Command {
 			if c.EngineURL == "" && c.EngineModel != "" {
 				return errors.New("-engine-model is for a real engine: set -engine-url too")
 			}
+			c.Author = authorOf(cmd)
 			return runUp(ctx, cmd.Writer, c, verbose)
 		},
 	}

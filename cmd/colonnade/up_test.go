@@ -51,6 +51,7 @@ func TestUpAccounts(t *testing.T) {
 		}
 		created := regexp.MustCompile(`keys create -etcd (\S+) -account acme`).FindStringSubmatch(out.String())
 		run(t, "", "keys", "list", "-etcd", created[1]).want(t, "demo")
+		run(t, "", "config", "history", "-etcd", created[1]).want(t, userName()+"@", "colonnade up -listen 127.0.0.1:0")
 		watch := regexp.MustCompile(`colonnade (status -etcd \S+) -watch`).FindStringSubmatch(out.String())
 		status := run(t, "", strings.Fields(watch[1])...).want(t, "demo in ams  server ams-1; fair by tokens", "demo in fra", "sim-2")
 		granted := 0
