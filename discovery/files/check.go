@@ -5,7 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"slices"
+	"strings"
 	"syscall"
+
+	"colonnade/fleet"
 )
 
 // loadAttempts is how often files are read that change meanwhile.
@@ -42,6 +47,7 @@ func (l listing) readContents(path string) (c contents, ok bool) {
 func newContents(path string, l listing, sources []source, err error) contents {
 	docs, bad := parse(sources)
 	c := contents{listing: l, docs: docs, unread: err != nil, problems: append(problemsOf(err), problemsOf(bad)...)}
+	c.problems = append(c.problems, checkOwners(sources, docs)...)
 	if len(l.files) == 0 && l.err == nil {
 		c.problems = append(c.problems, &Error{File: path, Err: errors.New("there are no documents: no file of the directory is named *.yaml, *.yml or *.json")})
 	}
@@ -53,13 +59,46 @@ func newContents(path string, l listing, sources []source, err error) contents {
 	return c
 }
 
+// checkOwners returns an [*Error] for each file with API keys that belongs to another user than root and the user of the process. A process that
+// root runs can read such a file, and so can its owner. Commands do not check this: an operator who is root edits the files of a service.
+func checkOwners(sources []source, docs []Located) (foreign []error) {
+	for _, s := range sources {
+		owner, known := ownerOf(s.info)
+		if !known || isTrusted(owner, os.Geteuid()) || !hasKeys(docs, s.file) {
+			continue
+		}
+		foreign = append(foreign, &Error{File: s.file, Err: fmt.Errorf("has API keys, and belongs to user %d, neither root nor the user %d of this process: chown %d %s",
+			owner, os.Geteuid(), os.Geteuid(), s.file)})
+	}
+	return foreign
+}
+
+// isTrusted reports whether a process of user may take API keys from a file of owner.
+func isTrusted(owner, user int) bool { return owner == 0 || owner == user }
+
+// ownerOf returns the user to whom a file belongs. A file that is yet to be made has no owner.
+func ownerOf(info fs.FileInfo) (uid int, known bool) {
+	if info == nil {
+		return 0, false
+	}
+	stat, known := info.Sys().(*syscall.Stat_t)
+	if !known {
+		return 0, false
+	}
+	return int(stat.Uid), true
+}
+
+// hasKeys reports whether API keys are among the documents of a file.
+func hasKeys(docs []Located, file string) bool {
+	return slices.ContainsFunc(docs, func(d Located) bool {
+		return d.File == file && strings.HasPrefix(d.Key, string(fleet.KindAPIKey)+"/")
+	})
+}
+
 // checkMode returns an [*Error] if a file may not have API keys, since others may read it. The package comment has the rule.
 func checkMode(file string, info fs.FileInfo) error {
-	ofRoot := false
-	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
-		ofRoot = stat.Uid == 0
-	}
-	if isPrivate(info.Mode(), ofRoot) {
+	owner, known := ownerOf(info)
+	if isPrivate(info.Mode(), known && owner == 0) {
 		return nil
 	}
 	return &Error{File: file, Err: fmt.Errorf("has API keys, and with the mode %04o other users may read or change it: chmod 600 %s "+

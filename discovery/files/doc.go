@@ -32,7 +32,9 @@
 //   - only its owner can read and write it (0600, 0400); or
 //   - root owns it, and beside root only its group can read it (0640, 0440).
 //
-// PostgreSQL has the same rule for its private key. The first line is for people on shared machines, where the group of
+// A [Watcher] also refuses such a file of another user than root and the user of the process, who could read and change it.
+//
+// PostgreSQL has the same rules for its private key. The first line is for people on shared machines, where the group of
 // a person's file is often that of all people (staff, users). The second one is for files that the system gives to a
 // service: root:colonnade 0640, or a Secret in Kubernetes. There root owns the files, and the volume is read-only, so chmod
 // does not help; what helps is defaultMode: 0400, and fsGroup if the process is not root (then the file is 0440, with that group).

@@ -93,3 +93,38 @@ func TestEditKeepsTheOwner(t *testing.T) {
 	f(0, 5678, 0o700, 0o600)
 	f(0, 0, 0o755, 0o600)
 }
+
+// A process takes API keys from files of its own user and of root, and no other; files without keys may be of any user.
+func TestForeignOwner(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		owner, user int
+		want        bool
+	}{{0, 0, true}, {0, 1000, true}, {1000, 1000, true}, {1000, 0, false}, {1000, 1001, false}} {
+		if isTrusted(c.owner, c.user) != c.want {
+			t.Errorf("a file of user %d, a process of user %d: %v", c.owner, c.user, !c.want)
+		}
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give files away")
+	}
+	dir := t.TempDir()
+	give := func(name, text string) {
+		t.Helper()
+		if err := os.Chown(writeFile(t, dir, name, text), 1234, 1234); err != nil {
+			t.Fatal(err)
+		}
+	}
+	give("pools.yaml", "key: pools/a\n")
+	if c := readAll(dir); len(c.problems) > 0 {
+		t.Errorf("a file without keys: %v", c.problems)
+	}
+	give("keys.yaml", "key: keys/k\naccount: a\nsha256: '"+strings.Repeat("a", 64)+"'\n")
+	if err := os.Chmod(filepath.Join(dir, "keys.yaml"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	want := "keys.yaml: has API keys, and belongs to user 1234, neither root nor the user 0 of this process: chown 0 "
+	if c := readAll(dir); len(c.problems) != 1 || !strings.Contains(c.problems[0].Error(), want) {
+		t.Errorf("a file with keys of another user: %v", c.problems)
+	}
+}

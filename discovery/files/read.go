@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"slices"
 	"strings"
 	"syscall"
 
@@ -197,8 +196,7 @@ type parser struct {
 
 // checkMode checks the mode of a file if API keys are among its documents. A file that is yet to be made has no mode.
 func (p *parser) checkMode(s source, docs []Located) {
-	hasKeys := slices.ContainsFunc(docs, func(d Located) bool { return strings.HasPrefix(d.Key, string(fleet.KindAPIKey)+"/") })
-	if !hasKeys || s.info == nil {
+	if s.info == nil || !hasKeys(docs, s.file) {
 		return
 	}
 	if err := checkMode(s.file, s.info); err != nil {
