@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"colonnade/analytics/metrics"
 	"colonnade/fleet"
 	"colonnade/internal/wording"
 	"colonnade/problems"
@@ -136,14 +137,16 @@ func (r *runtime) readyLines() []string {
 	return lines
 }
 
-// countProblems returns the number of problems of each kind, also of those of which there are none.
-func (r *runtime) countProblems() map[string]int {
-	counts := map[string]int{}
+// countProblems returns the number of problems of each kind and severity, also of those of which there are none.
+func (r *runtime) countProblems() map[metrics.ProblemLabels]int {
+	counts := map[metrics.ProblemLabels]int{}
 	for _, known := range reasons.Problems() {
-		counts[known.Kind] = 0
+		for _, severity := range [...]problems.Severity{problems.SeverityError, problems.SeverityWarning} {
+			counts[metrics.ProblemLabels{Kind: known.Kind, Severity: string(severity)}] = 0
+		}
 	}
 	for _, p := range r.problems() {
-		counts[p.Kind]++
+		counts[metrics.ProblemLabels{Kind: p.Kind, Severity: string(p.Severity)}]++
 	}
 	return counts
 }

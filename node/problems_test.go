@@ -12,7 +12,7 @@ import (
 // An entry that must refuse every request for the lack of keys says so, until there is a key or an issuer of tokens.
 func TestEntryWithoutKeysIsAProblem(t *testing.T) {
 	t.Parallel()
-	const metric = "colonnade_problems{kind=\"no_api_key\"} "
+	const metric = "colonnade_problems{kind=\"no_api_key\",severity=\"error\"} "
 	s := etcdtest.Start(t)
 	r, _ := startEntry(t, config(t, s, "entry-1"))
 	await := func(n string) {

@@ -45,14 +45,18 @@ func RegisterConfig(reg Registerer, state func() ConfigState) {
 	})
 }
 
-// RegisterProblems registers the number of problems by kind. counts is called at each scrape, and has every kind.
-func RegisterProblems(reg Registerer, counts func() map[string]int) {
-	desc := newDesc("colonnade_problems", "Problems that this node knows of, by kind; docs/status.md lists the kinds.", "kind")
+// ProblemLabels are the labels by which problems are counted.
+type ProblemLabels struct{ Kind, Severity string }
+
+// RegisterProblems registers the number of problems by kind and severity. counts is called at each scrape, and has every kind in each severity.
+func RegisterProblems(reg Registerer, counts func() map[ProblemLabels]int) {
+	desc := newDesc("colonnade_problems", "Problems that this node knows of, by kind and severity (error or warning); docs/status.md lists the kinds.",
+		"kind", "severity")
 	reg.MustRegister(stateCollector{
 		descs: []*prometheus.Desc{desc},
 		collect: func(out chan<- prometheus.Metric) {
-			for kind, n := range counts() {
-				out <- gauge(desc, float64(n), kind)
+			for of, n := range counts() {
+				out <- gauge(desc, float64(n), of.Kind, of.Severity)
 			}
 		},
 	})

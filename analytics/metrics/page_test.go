@@ -71,7 +71,9 @@ func nodeMetrics(reg *metrics.Registry) {
 	metrics.RegisterConnections(reg, func() metrics.ConnStats { return metrics.ConnStats{} })
 	metrics.RegisterOutOfTurn(reg, func() int { return 0 })
 	metrics.RegisterEvents(reg, func() journal.Stats { return journal.Stats{} })
-	metrics.RegisterProblems(reg, func() map[string]int { return map[string]int{"no_model": 0} })
+	metrics.RegisterProblems(reg, func() map[metrics.ProblemLabels]int {
+		return map[metrics.ProblemLabels]int{{Kind: "no_model", Severity: "error"}: 0}
+	})
 	metrics.RegisterCertificate(reg, "peer", time.Now)
 }
 

@@ -90,8 +90,8 @@ func request(t *testing.T, address string) int {
 func TestEmptyStoreIsAProblem(t *testing.T) {
 	s := startEtcd(t)
 	entry := startOpenEntry(t, nodeConfig(t, s, "edge-1", hop.RandomKeys()))
-	awaitPage(t, "http://"+entry.Admin+"/metrics", 200, "colonnade_problems{kind=\"store_empty\"} 1\n")
-	awaitPage(t, "http://"+entry.Admin+"/metrics", 200, "colonnade_problems{kind=\"no_colo\"} 0\n")
+	awaitPage(t, "http://"+entry.Admin+"/metrics", 200, "colonnade_problems{kind=\"store_empty\",severity=\"error\"} 1\n")
+	awaitPage(t, "http://"+entry.Admin+"/metrics", 200, "colonnade_problems{kind=\"no_colo\",severity=\"error\"} 0\n")
 	awaitPage(t, "http://"+entry.Admin+"/debug/config", 200, `"kind": "store_empty"`)
 	awaitPage(t, "http://"+entry.Admin+"/health/ready?verbose", 503, "store_empty: there are no documents; effect: every request gets 401")
 	testkit.WaitFor(t, "the entry to be registered", func() bool { return strings.Contains(run(t, "", "config", "status").out, "edge-1") })
@@ -125,7 +125,7 @@ func TestEntryThatNoColoBelieves(t *testing.T) {
 	const reason = "every colo that answers rejects the hop tokens of this entry (ams)"
 	awaitPage(t, "http://"+entry.Admin+"/health/ready", 503, reason)
 	awaitPage(t, "http://"+entry.Address+"/health/ready", 503, "")
-	awaitPage(t, "http://"+entry.Admin+"/metrics", 200, "colonnade_problems{kind=\"entry_not_believed\"} 1\n")
+	awaitPage(t, "http://"+entry.Admin+"/metrics", 200, "colonnade_problems{kind=\"entry_not_believed\",severity=\"error\"} 1\n")
 	const text, effect = "entries/edge-1: every colo that answers rejects its hop tokens: ams", "effect: every request at this entry gets 502"
 	testkit.WaitFor(t, "the entry to be registered", func() bool { return strings.Contains(run(t, "", "config", "status").out, text) })
 	for _, args := range [][]string{{"config", "status"}, {"status"}} {
@@ -143,7 +143,7 @@ func TestOnlyEngineOfAPoolIsDown(t *testing.T) {
 	s := startEtcd(t)
 	put(t, s, map[string]string{"models/m": "pool: p\n", "colos/ams": "{}", "endpoints/ams/gpu-1": "url: http://127.0.0.1:1\npool: p\nhealth: {interval: 50ms}\n"})
 	colo := startColoServer(t, nodeConfig(t, s, "ams-1", hop.RandomKeys()))
-	awaitPage(t, "http://"+colo.Admin+"/metrics", 200, "colonnade_problems{kind=\"pool_down\"} 1\n")
+	awaitPage(t, "http://"+colo.Admin+"/metrics", 200, "colonnade_problems{kind=\"pool_down\",severity=\"error\"} 1\n")
 	awaitPage(t, "http://"+colo.Admin+"/health/ready?verbose", 200, "pool_down: servers/ams/ams-1: pool p: no engine is up: gpu-1 down")
 	for _, args := range [][]string{{"config", "status"}, {"status"}} {
 		r := run(t, "", args...)

@@ -115,8 +115,23 @@ func TestNodeEnded(t *testing.T) {
 	t.Parallel()
 	r := start(fleettest.Start(t, onebox.Config{Engine: fleettest.QuickEngine(2)}, ""))
 	r.EndNode("fra-1")()
+	testkit.WaitFor(t, "the entry to know", func() bool {
+		return r.Metric(r.Entry.Admin, `colonnade_problems{kind="colo_without_server",severity="error"}`) == 1
+	})
 	r.scrape()
-	r.expect(t, "ColonnadeNodeDown")
+	r.expect(t, "ColonnadeNodeDown", "ColonnadeProblem") // no server of its colo is left
+}
+
+// A model whose pool has no endpoint is wrong by the documents alone: all nodes are well, and nothing else shows it.
+func TestModelWithoutEndpoint(t *testing.T) {
+	t.Parallel()
+	r := start(fleettest.Start(t, fleettest.OneColo(fleettest.QuickEngine(2)), ""))
+	r.Operator().Put("key: models/lost\npool: mistyped")
+	testkit.WaitFor(t, "the problem to be counted", func() bool {
+		return r.Metric(r.Entry.Admin, `colonnade_problems{kind="model_without_endpoint",severity="error"}`) == 1
+	})
+	r.scrape()
+	r.expect(t, "ColonnadeProblem")
 }
 
 // An entry with another fleet key gets nothing from the colos.
