@@ -41,7 +41,7 @@ func (m *Manager) adapt(url string, change func(time.Time, *gradient)) {
 	now := time.Now()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if e, ok := m.engines[url]; ok && e.auto() && e.granted {
+	if e, ok := m.engines[url]; ok && e.adapts() && e.granted {
 		e.adaptLocked(now, change)
 	}
 }
@@ -53,6 +53,9 @@ func (e *engine) adaptLocked(now time.Time, change func(time.Time, *gradient)) {
 		e.pool.permits.Resize(e.endpoint.URL, after)
 	}
 }
+
+// adapts reports whether answers move the limit of the engine. Those of an engine that drains show how fast it is without new requests.
+func (e *engine) adapts() bool { return e.auto() && !e.endpoint.Draining() }
 
 // auto reports whether the engine's document says concurrency: auto.
 func (e *engine) auto() bool { return e.endpoint.Auto != nil }
@@ -66,8 +69,8 @@ func (e *engine) slots() int {
 }
 
 // updateGradientLocked follows the engine's document. The limit that was found is kept for as long as the engine is known,
-// also while its document says a number.
-func (e *engine) updateGradientLocked(now time.Time, wasAuto bool) {
+// also while its document says a number, or that it drains. wasAdapting says whether answers moved the limit before.
+func (e *engine) updateGradientLocked(now time.Time, wasAdapting bool) {
 	auto := e.endpoint.Auto
 	switch {
 	case auto == nil:
@@ -75,7 +78,7 @@ func (e *engine) updateGradientLocked(now time.Time, wasAuto bool) {
 		e.gradient = newGradient(auto.Min, auto.Max, auto.Begin)
 	default:
 		e.gradient.setBounds(now, auto.Min, auto.Max)
-		if !wasAuto {
+		if !wasAdapting {
 			e.gradient.resume(now)
 		}
 	}
@@ -84,7 +87,7 @@ func (e *engine) updateGradientLocked(now time.Time, wasAuto bool) {
 // tickLocked ends limit probes that take too long, also on engines without requests.
 func (m *Manager) tickLocked(now time.Time) {
 	for _, e := range m.engines {
-		if e.auto() && e.granted && e.gradient.probe.phase != probeNone {
+		if e.adapts() && e.granted && e.gradient.probe.phase != probeNone {
 			e.adaptLocked(now, func(now time.Time, limit *gradient) { limit.tick(now) })
 		}
 	}

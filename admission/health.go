@@ -40,6 +40,8 @@ const (
 	stateSilent  = "silent"
 	stateEjected = "ejected"
 	stateUp      = "up"
+	// stateDraining is that of an engine whose document takes it out, however its health is.
+	stateDraining = "draining"
 )
 
 func (h *health) usable() bool { return h.state() == stateUp }

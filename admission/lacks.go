@@ -123,7 +123,7 @@ func (p *Pool) HasIt(e *fleet.Endpoint, model, path string) bool {
 	return !slices.Contains(p.Avoid(nil, model, path), e.URL)
 }
 
-// LackedByAll returns what all endpoints of the pool lack, of the model and the path of a request, and for how long that holds at least.
+// LackedByAll returns what all endpoints of the pool lack that do not drain, of the model and the path of a request, and for how long that holds at least.
 // ok is false if an endpoint may have both, whether it is up or not.
 func (p *Pool) LackedByAll(model, path string) (l Lack, again time.Duration, ok bool) {
 	all, endpoints, now := p.lacking.Load(), *p.endpoints.Load(), time.Now()
@@ -131,8 +131,12 @@ func (p *Pool) LackedByAll(model, path string) (l Lack, again time.Duration, ok 
 		return Lack{}, 0, false
 	}
 	again = maxLack
-	withoutPath := 0
-	for url := range endpoints {
+	withoutPath, serving := 0, 0
+	for url, e := range endpoints {
+		if e.Draining() {
+			continue
+		}
+		serving++
 		ofModel, ofPath := (*all)[model][url], (*all)[path][url]
 		inModel, inPath := ofModel.Model != "" && ofModel.holds(now), ofPath.Path != "" && ofPath.holds(now)
 		switch {
@@ -145,7 +149,10 @@ func (p *Pool) LackedByAll(model, path string) (l Lack, again time.Duration, ok 
 			return Lack{}, 0, false
 		}
 	}
-	if withoutPath == len(endpoints) {
+	if serving == 0 {
+		return Lack{}, 0, false
+	}
+	if withoutPath == serving {
 		return Lack{Path: path}, again, true
 	}
 	return Lack{Model: model}, again, true
@@ -189,7 +196,7 @@ func (m *Manager) withoutAdapterLocked(p *Pool, model *fleet.Model) map[string]l
 	without, unlisted, found := map[string]lack{}, []string{}, false
 	for url, e := range m.engines {
 		switch {
-		case e.pool != p:
+		case e.pool != p || e.endpoint.Draining():
 		case e.endpoint.Adapters != nil:
 			if slices.Contains(e.endpoint.Adapters, model.Adapter) {
 				found = true

@@ -171,9 +171,9 @@ func (m *Manager) addEndpointLocked(e *fleet.Endpoint, p *Pool) {
 	if known.endpoint != e {
 		known.lacks = nil // the document says now how the engine is asked
 	}
-	wasAuto := known.endpoint != nil && known.auto()
+	wasAdapting := known.endpoint != nil && known.adapts()
 	known.endpoint, known.pool = e, p
-	known.updateGradientLocked(time.Now(), wasAuto)
+	known.updateGradientLocked(time.Now(), wasAdapting)
 }
 
 // wake makes the engine's monitor compute anew when to probe next.

@@ -60,11 +60,11 @@ func (m *Manager) logState(e *engine, before, after string) {
 	m.logger.Warn("endpoint state changed", append(facts, "error", e.health.reason())...)
 }
 
-// mayEjectLocked reports whether one more endpoint of p may be ejected: never more than half of them are.
+// mayEjectLocked reports whether one more endpoint of p may be ejected: never more than half of those that may get requests are.
 func (m *Manager) mayEjectLocked(p *Pool) bool {
 	all, out := 0, 1
 	for _, e := range m.engines {
-		if e.pool == p && e.granted {
+		if e.pool == p && e.granted && !e.endpoint.Draining() {
 			all++
 			if e.health.ejected {
 				out++
@@ -78,7 +78,7 @@ func (m *Manager) mayEjectLocked(p *Pool) bool {
 func (m *Manager) readmitLocked() {
 	all, out := map[*Pool]int{}, map[*Pool][]*engine{}
 	for _, e := range m.engines {
-		if !e.granted {
+		if !e.granted || e.endpoint.Draining() {
 			continue
 		}
 		all[e.pool]++

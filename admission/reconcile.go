@@ -126,5 +126,6 @@ func (p *Pool) setUsableLocked() {
 func (e *engine) permitsEndpoint() permits.Endpoint {
 	return permits.Endpoint{
 		ID: e.endpoint.URL, Concurrency: e.slots(), Taken: e.others + e.share.Taken, Weight: e.endpoint.Weight, Withheld: !e.granted,
+		Draining: e.endpoint.Draining(),
 	}
 }

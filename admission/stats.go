@@ -64,10 +64,13 @@ func (p *Pool) describe(s *permits.Stats) {
 // describeLocked adds the health of the engine. The manager's mutex is held.
 func (e *engine) describeLocked(h *permits.Health, now time.Time) {
 	h.State, h.Reason = e.health.state(), e.health.reason()
+	if e.endpoint.Draining() {
+		h.State = stateDraining
+	}
 	if !e.granted {
 		h.State, h.Reason = "withheld", "" // the server that may grant permits knows its health
 	}
-	if !e.since.IsZero() {
+	if !e.since.IsZero() && h.State != stateDraining {
 		seconds := max(0, now.Sub(e.since).Seconds())
 		h.StateSeconds = &seconds
 	}

@@ -49,7 +49,8 @@ type PoolDown struct {
 	Engines []string // why each is out
 }
 
-// PoolsDown returns the pools without any engine that is up, except those of which another server may grant the slots.
+// PoolsDown returns the pools without any engine that is up, except those of which another server may grant the slots, and those whose engines
+// were all taken out by operators.
 func (s *Server) PoolsDown() (down []PoolDown) {
 	models := s.table().Models()
 	for _, p := range s.Pools() {
@@ -67,8 +68,9 @@ func (s *Server) PoolsDown() (down []PoolDown) {
 	return down
 }
 
-// whyOut says why each of some endpoints is out; empty if one of them is up, or if another server knows.
+// whyOut says why each of some endpoints is out; empty if one of them is up, if another server knows, or if all drain.
 func whyOut(endpoints []permits.EndpointStats) (why []string) {
+	failed := false
 	for _, e := range endpoints {
 		switch {
 		case e.Removed:
@@ -76,6 +78,7 @@ func whyOut(endpoints []permits.EndpointStats) (why []string) {
 		case e.Withheld, e.State == "up":
 			return nil
 		}
+		failed = failed || !e.Draining
 		text := cmp.Or(e.ID, e.URL) + " " + e.State
 		if e.StateSeconds != nil {
 			text += " for " + wording.Brief(wording.Seconds(*e.StateSeconds))
@@ -84,6 +87,9 @@ func whyOut(endpoints []permits.EndpointStats) (why []string) {
 			text += ": " + e.Reason
 		}
 		why = append(why, text)
+	}
+	if !failed {
+		return nil
 	}
 	return why
 }

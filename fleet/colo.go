@@ -1,6 +1,6 @@
 package fleet
 
-// States of colos, servers and entries. Colos may also be disabled.
+// States of colos, endpoints, servers and entries. Colos may also be disabled.
 const (
 	StateActive   = "active"
 	StateDraining = "draining"

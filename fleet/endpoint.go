@@ -32,6 +32,8 @@ type Endpoint struct {
 	// Bounds of the number that concurrency: auto finds; accepted only beside it. Default: a quarter of the number that
 	// concurrency would have without auto, and four times that number.
 	Auto *Auto `json:"auto,omitempty"` // nil unless the document says concurrency: auto
+	// A draining endpoint finishes its requests and gets no new ones. Its health is still checked, and its slots count nowhere.
+	State string `json:"state" oneof:"active draining"`
 	// Share of the pool's requests, relative to its other endpoints and beside their slots.
 	Weight int `json:"weight" range:"1,1000"`
 	// Names under which this engine serves models, by model. They override upstream_name of the model.
@@ -51,6 +53,12 @@ type Endpoint struct {
 	// LoRA adapters of the engine; [] means none. Default: those that the engine lists among its models.
 	Adapters []string `json:"adapters,omitzero" is:"name"`
 }
+
+// Draining reports whether the endpoint gets no new requests until its document says otherwise.
+func (e *Endpoint) Draining() bool { return e.State == StateDraining }
+
+// Serves reports whether the endpoint may get new requests while it is up.
+func (e *Endpoint) Serves() bool { return e.Concurrency > 0 && !e.Draining() }
 
 // NameOf returns the name under which the endpoint's engine serves m.
 func (e *Endpoint) NameOf(m *Model) string {

@@ -154,7 +154,7 @@ func (p *Pool) endpointStatsLocked() []EndpointStats {
 
 func (e *endpoint) stats() EndpointStats {
 	return EndpointStats{
-		URL: e.ID, Concurrency: e.Concurrency, Held: e.held, Taken: e.Taken, Full: e.full, Withheld: e.Withheld,
+		URL: e.ID, Concurrency: e.Concurrency, Held: e.held, Taken: e.Taken, Full: e.full, Withheld: e.Withheld, Draining: e.Draining,
 		Weight: e.Weight, Usable: e.usable, Removed: e.removed,
 	}
 }

@@ -9,7 +9,7 @@ import (
 type endpoint struct {
 	Endpoint
 	held    int
-	own     int  // permits that may be granted here: Concurrency without Taken, none while Withheld
+	own     int  // permits that may be granted here: Concurrency without Taken, none while Withheld or Draining
 	maxHeld int  // permits that may be held: Concurrency, or as many as were held when that became less; see Check
 	index   int  // in Pool.order, or noIndex
 	removed bool // no longer of the pool; kept while permits are held
@@ -35,14 +35,14 @@ func (e *endpoint) free() int {
 
 // limit is how many slots e adds to the limit of the pool.
 func (e *endpoint) limit() int {
-	if !e.usable || e.Withheld {
+	if !e.usable || e.Withheld || e.Draining {
 		return 0
 	}
 	return e.Concurrency
 }
 
 // serves reports whether a request can wait for e.
-func (e *endpoint) serves() bool { return !e.removed && e.usable && e.Concurrency > 0 }
+func (e *endpoint) serves() bool { return !e.removed && e.usable && !e.Draining && e.Concurrency > 0 }
 
 // lessLoaded reports whether one more request would load e less than it would load other.
 func (e *endpoint) lessLoaded(other *endpoint) bool {
@@ -115,7 +115,7 @@ func (e *endpoint) set(want Endpoint) {
 
 // ownSlots is how many permits may be granted here.
 func (e Endpoint) ownSlots() int {
-	if e.Withheld {
+	if e.Withheld || e.Draining {
 		return 0
 	}
 	return e.Concurrency - e.Taken

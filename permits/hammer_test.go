@@ -170,7 +170,7 @@ func change(p *permits.Pool, c permits.Config, limit int, stop <-chan struct{}) 
 		switch r.IntN(9) {
 		case 0:
 			es := fleet(3, 1+r.IntN(limit))
-			es[0].Withheld, es[1].Taken = r.IntN(2) == 0, r.IntN(limit)
+			es[0].Withheld, es[1].Taken, es[2].Draining = r.IntN(2) == 0, r.IntN(limit), r.IntN(3) == 0
 			p.SetEndpoints(es[r.IntN(2):])
 		case 1:
 			p.SetUsable(id, r.IntN(3) > 0)

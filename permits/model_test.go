@@ -157,7 +157,7 @@ func (m *model) choose(q *modelRequest) *modelEndpoint {
 }
 
 func (m *model) free(e *modelEndpoint) int {
-	if !e.usable || e.Withheld || m.now.Before(e.fullUntil) {
+	if !e.usable || e.Withheld || e.Draining || m.now.Before(e.fullUntil) {
 		return 0
 	}
 	return max(0, e.Concurrency-min(e.Taken, e.Concurrency)-m.held[e.ID])
@@ -165,7 +165,7 @@ func (m *model) free(e *modelEndpoint) int {
 
 func (m *model) hasEndpoint(q *modelRequest) bool {
 	return slices.ContainsFunc(m.order, func(e *modelEndpoint) bool {
-		return e.usable && e.Concurrency > 0 && !slices.Contains(q.Avoid, e.ID)
+		return e.usable && e.Concurrency > 0 && !e.Draining && !slices.Contains(q.Avoid, e.ID)
 	})
 }
 
@@ -348,7 +348,7 @@ func (m *model) users(most int) string {
 func (m *model) load() permits.Load {
 	var l permits.Load
 	for _, e := range m.order {
-		if e.usable && !e.Withheld {
+		if e.usable && !e.Withheld && !e.Draining {
 			l.Limit += e.Concurrency
 		}
 		l.Free += m.free(e)

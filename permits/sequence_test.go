@@ -178,7 +178,7 @@ func (p *pair) setEndpoints() {
 			if p.pick(4) == 0 {
 				e.Taken = p.pick(5)
 			}
-			e.Withheld = p.pick(3) == 0
+			e.Withheld, e.Draining = p.pick(3) == 0, p.pick(5) == 0
 			es = append(es, e)
 		}
 	}

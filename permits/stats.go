@@ -35,9 +35,10 @@ type EndpointStats struct {
 	URL         string `json:"url"`         // the endpoint's ID, for which package admission takes its engine's URL
 	Concurrency int    `json:"concurrency"` // the limit in force
 	Held        int    `json:"held"`
-	Taken       int    `json:"taken"`    // slots that another pool holds
-	Full        bool   `json:"full"`     // see MarkFull
-	Withheld    bool   `json:"withheld"` // another server may grant its slots
+	Taken       int    `json:"taken"`              // slots that another pool holds
+	Full        bool   `json:"full"`               // see MarkFull
+	Withheld    bool   `json:"withheld"`           // another server may grant its slots
+	Draining    bool   `json:"draining,omitempty"` // it gets no new requests
 
 	Weight  int  `json:"-"`
 	Usable  bool `json:"-"` // see SetUsable
@@ -47,7 +48,7 @@ type EndpointStats struct {
 // Health is what is known of an endpoint beside its slots. It is for package admission to fill in.
 type Health struct {
 	ID           string     `json:"id"`               // of its document; empty once no document names it
-	State        string     `json:"state"`            // up, down, silent, ejected or withheld; gone once no document names it
+	State        string     `json:"state"`            // up, down, silent, ejected, draining or withheld; gone once no document names it
 	StateSeconds *float64   `json:"state_seconds"`    // since State changed, and of a silent endpoint since its last sign of life; nil: not since the server knows it
 	Reason       string     `json:"reason,omitempty"` // the error of the last health check; of an ejected endpoint, the last failure
 	Auto         *AutoStats `json:"auto,omitempty"`   // of a limit that is found; without it, Concurrency is the document's

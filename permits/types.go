@@ -77,6 +77,9 @@ type Endpoint struct {
 	// Withheld says that no slot is granted for now, because another server may grant them. Requests wait for the endpoint as for
 	// one whose slots are taken, and the pool's Limit leaves it out.
 	Withheld bool
+	// Draining says that no slot is granted until the documents say otherwise. No request waits for the endpoint, and its slots count
+	// nowhere; permits held on it stay valid.
+	Draining bool
 }
 
 // Life is what is known of whether an engine lives.
@@ -156,7 +159,7 @@ func (r *Refusal) Error() string { return "no permit: " + string(r.Reason) }
 type Load struct {
 	Free     int           // slots that a request could get now; none while the fence has passed
 	Held     int           // permits held, also on endpoints that are no longer usable
-	Limit    int           // slots of all usable endpoints that are not withheld
+	Limit    int           // slots of all usable endpoints that are neither withheld nor draining
 	Queued   int           // requests waiting
 	Expected time.Duration // wait of a newcomer of band Standard whose account holds nothing yet
 	Known    bool          // whether Expected is measured; else the rate is not yet known

@@ -122,7 +122,7 @@ func (f *finder) model(m *fleet.Model, active []*fleet.Colo) {
 // mayHave reports whether requests for a pool may find an endpoint in a colo. A colo without a server is another problem.
 func (f *finder) mayHave(c *fleet.Colo, pool string) bool {
 	if f.sees(fleet.KindEndpoint) {
-		return slices.ContainsFunc(f.table.Endpoints(c.Name, pool), func(e *fleet.Endpoint) bool { return e.Concurrency > 0 })
+		return slices.ContainsFunc(f.table.Endpoints(c.Name, pool), (*fleet.Endpoint).Serves)
 	}
 	servers := f.table.Servers(c.Name)
 	return len(servers) == 0 || slices.ContainsFunc(servers, func(s *fleet.Server) bool {
@@ -137,7 +137,7 @@ func (f *finder) whyNowhere(pool string) string {
 		return "no server of an active colo has registered this pool"
 	}
 	var elsewhere []string
-	without := 0 // endpoints in active colos, none of which has slots
+	without, draining := 0, 0 // endpoints in active colos, none of which gets requests, and those of them that drain
 	for _, colo := range f.table.EndpointColos() {
 		n := len(f.table.Endpoints(colo, pool))
 		switch c, ok := f.table.Colo(colo); {
@@ -148,9 +148,18 @@ func (f *finder) whyNowhere(pool string) string {
 			elsewhere = append(elsewhere, colo+" ("+c.State+")")
 		default:
 			without += n
+			for _, e := range f.table.Endpoints(colo, pool) {
+				if e.Draining() {
+					draining++
+				}
+			}
 		}
 	}
 	switch {
+	case without > 0 && draining == without:
+		return "the endpoints in this pool drain (state: draining)"
+	case draining > 0:
+		return "the endpoints in this pool drain (state: draining) or have concurrency: 0"
 	case without > 0:
 		return "the endpoints in this pool have concurrency: 0"
 	case len(elsewhere) > 0:

@@ -134,14 +134,14 @@ func (m *Colo) Retried(pool string) {
 }
 
 func newPoolCollector(pools func() []permits.Stats, single *endpoints) prometheus.Collector {
-	limit := newDesc("colonnade_permits", "Permits that the pool can grant at once: the slots of its usable endpoints that are not withheld.", "pool")
+	limit := newDesc("colonnade_permits", "Permits that the pool can grant at once: the slots of its usable endpoints that are neither draining nor withheld.", "pool")
 	held := newDesc("colonnade_permits_held", "Permits held now: requests that an engine works on.", "pool")
 	queued := newDesc("inference_queue_length", "Requests waiting for a permit.", "pool")
 	full := newDesc("colonnade_pool_full_seconds_total", "Seconds in which the pool had no free slot.", "pool")
 	refused := newDesc("colonnade_pool_refusals_total",
 		"Requests that the pool gave no permit, by reason. An entry may then have tried another colo.", "pool", "reason")
 	endpoints := newDesc("colonnade_endpoints",
-		"Endpoints by state: up, down (the health check fails), silent (it hangs: neither the health check nor any request gets a byte), ejected (requests have failed, or connections were refused) or withheld (this server may not grant their slots).", "pool", "state")
+		"Endpoints by state: up, down (the health check fails), silent (it hangs: neither the health check nor any request gets a byte), ejected (requests have failed, or connections were refused), draining (its document takes it out) or withheld (this server may not grant their slots).", "pool", "state")
 	return stateCollector{
 		descs: append(single.describe(), limit, held, queued, full, refused, endpoints),
 		collect: func(out chan<- prometheus.Metric) {

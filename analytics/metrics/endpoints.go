@@ -16,7 +16,7 @@ import (
 const endpointStaleAfter = 5 * time.Minute
 
 // endpointStates are the states that each endpoint has a series of. A state that is not in the list gets one while it lasts.
-var endpointStates = [...]string{"up", "silent", "down", "ejected", "withheld"}
+var endpointStates = [...]string{"up", "silent", "down", "ejected", "draining", "withheld"}
 
 // goneState is that of an endpoint without a document, on which permits are held.
 const goneState = "gone"
@@ -60,7 +60,7 @@ func newEndpoints() *endpoints {
 		}, append(names, "reason")),
 		state: newDesc("colonnade_endpoint_state",
 			"1 for the state that the endpoint is in, 0 for all others: up, down (the health check fails), "+
-				"silent (it hangs: neither the health check nor any request gets a byte), ejected (requests have failed, or connections were refused) or withheld (this server may not grant its slots).",
+				"silent (it hangs: neither the health check nor any request gets a byte), ejected (requests have failed, or connections were refused), draining (its document takes it out) or withheld (this server may not grant its slots).",
 			append(names, "state")...),
 		slots: newDesc("colonnade_endpoint_slots", "Slots of the endpoint: the limit in force, which auto concurrency moves.", names...),
 		held:  newDesc("colonnade_endpoint_slots_held", "Slots of the endpoint that requests of this server hold now.", names...),

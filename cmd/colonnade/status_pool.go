@@ -81,13 +81,13 @@ func refusals(p *colo.PoolState) string {
 	return strings.Join(texts, ", ")
 }
 
-// drawEndpoints writes endpoints that are out first, then those that say that they are full.
+// drawEndpoints writes endpoints that are out first, then those that say that they are full, and those that drain.
 func (p *poolView) drawEndpoints(out *screen, everything bool) {
 	urgency := func(e permits.EndpointStats) int {
 		switch {
-		case e.State != "up" && !e.Withheld:
+		case e.State != "up" && !e.Withheld && !e.Draining:
 			return 0
-		case e.Full || e.Taken > 0:
+		case e.Full || e.Taken > 0 || e.Draining && !e.Withheld:
 			return 1
 		case e.Withheld:
 			return 3
@@ -120,6 +120,12 @@ func (p *poolView) endpointState(out *screen, e permits.EndpointStats) painted {
 	switch {
 	case e.Withheld:
 		colour = text.Faint // another server of the colo may grant its slots
+	case e.Draining:
+		colour = text.FgYellow
+		state += fmt.Sprintf(" (%d in hand)", e.Held)
+		if e.Reason != "" {
+			state += ", its health check fails: " + e.Reason
+		}
 	case e.State != "up":
 		colour = text.FgRed
 		if e.StateSeconds != nil {

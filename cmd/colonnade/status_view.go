@@ -235,10 +235,12 @@ func (p *poolView) notes(out *screen) painted {
 			notes = append(notes, string(out.paint(colour, fmt.Sprintf(format, args...))))
 		}
 	}
-	down, full, limited := 0, 0, 0
+	down, draining, full, limited := 0, 0, 0, 0
 	for _, e := range p.Endpoints {
 		switch {
 		case e.Withheld: // another server of the colo may grant its slots, and knows its health
+		case e.Draining:
+			draining++
 		case e.State != "up":
 			down++
 		case e.Full:
@@ -272,6 +274,7 @@ func (p *poolView) notes(out *screen) painted {
 		note(1, text.FgRed, "NO ENDPOINT")
 	}
 	note(down, text.FgRed, "%d/%d OUT", down, len(p.Endpoints))
+	note(draining, text.FgYellow, "%d/%d draining", draining, len(p.Endpoints))
 	note(len(wanted), text.FgYellow, "%s not granted yet", count(len(wanted), "engine"))
 	note(elsewhere, text.FgYellow, "%d on other servers", elsewhere)
 	note(full, text.FgYellow, "%d full", full)

@@ -129,18 +129,18 @@ func (s *documentState) namedPools() map[string]bool {
 }
 
 // lastEndpoints returns those of some deleted endpoints of a colo without which a pool that a model names has no endpoint with slots. An
-// endpoint whose URL another document has was moved or renamed. An endpoint of concurrency 0 was taken out of service before.
+// endpoint whose URL another document has was moved or renamed. An endpoint of concurrency 0, or one that drains, was taken out of service before.
 func (s *documentState) lastEndpoints(colo string, gone []string) (last []string) {
 	served, urls, named := map[string]bool{}, map[string]bool{}, s.namedPools()
 	for key, k := range s.known {
 		if e, ok := s.nounOf(key, fleet.KindEndpoint).(*fleet.Endpoint); ok && e.Colo == colo && k.absence != deletionPending {
 			urls[e.URL] = true
-			served[e.Pool] = served[e.Pool] || e.Concurrency > 0
+			served[e.Pool] = served[e.Pool] || e.Serves()
 		}
 	}
 	for _, key := range gone {
 		e := s.gone[key].endpoint
-		if e != nil && e.Concurrency > 0 && named[e.Pool] && !served[e.Pool] && !urls[e.URL] {
+		if e != nil && e.Serves() && named[e.Pool] && !served[e.Pool] && !urls[e.URL] {
 			last = append(last, key)
 		}
 	}

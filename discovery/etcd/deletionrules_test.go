@@ -103,6 +103,10 @@ func TestReplacedDocumentsAreNotHeld(t *testing.T) {
 		s.write("endpoints/ams/p", "{url: 'http://p', pool: p, concurrency: 0}", false)
 		s.erase("endpoints/ams/p")
 	})
+	f("an endpoint that drains", func(s *stateTest) {
+		s.write("endpoints/ams/p", "{url: 'http://p', pool: p, state: draining}", false)
+		s.erase("endpoints/ams/p")
+	})
 	f("the last model, replaced", func(s *stateTest) {
 		s.erase("models/a")
 		s.after(2 * holdWindow)

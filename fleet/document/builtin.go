@@ -22,6 +22,7 @@ balance: {policy: least_loaded}
 `
 	builtinEndpoint = `
 engine: openai
+state: active
 weight: 1
 usage: ask
 `
