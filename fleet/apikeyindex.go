@@ -55,6 +55,16 @@ type APIKeyIndexBuilder struct {
 	alike  map[uint64]struct{} // first bytes that several hashes have
 }
 
+// Clone returns a builder of the same API keys. The two share them until one is changed.
+func (b *APIKeyIndexBuilder) Clone() APIKeyIndexBuilder {
+	for i := range b.shared {
+		b.shared[i] = true
+	}
+	c := *b
+	c.alike = maps.Clone(b.alike)
+	return c
+}
+
 // Alike returns the API keys whose hashes begin with the same eight bytes. Do not modify the list.
 func (b *APIKeyIndexBuilder) Alike(hash KeyHash) []*APIKey { return b.index.alike(hash.prefix()) }
 

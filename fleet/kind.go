@@ -29,5 +29,9 @@ const KindRecord Kind = "owners"
 // KindHistory begins the keys of the history of changes, which the command line writes with each change. These are no documents.
 const KindHistory Kind = "history"
 
+// KindStaged begins the keys of changes that one node tries before all others, under the lease of the command that tries them; the key goes
+// on with that of the node's own document. These are no documents.
+const KindStaged Kind = "staged"
+
 // Key returns the key of a document of this kind: by its name, or by its colo and its name.
 func (k Kind) Key(names ...string) string { return string(k) + "/" + strings.Join(names, "/") }

@@ -45,6 +45,7 @@ type StoreState struct {
 	ExpiredLeases    []string         // keys of documents whose leases expired, and that stay in force for a while; sorted
 	Listed           int64            // revision of the last list of all documents: the table lacks nothing up to there
 	ServersChanged   map[string]int64 // by colo, see [Table.ServersRevision]
+	Staged           *StagedChange    // nil = none
 }
 
 // HeldDeletion is a deletion that is held back.

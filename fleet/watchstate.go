@@ -12,4 +12,5 @@ type WatchState struct {
 	PendingDeletions []string // see [StoreState]
 	HeldDeletions    []HeldDeletion
 	ExpiredLeases    []string
+	Staged           *StagedChange // nil = none
 }

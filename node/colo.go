@@ -30,7 +30,7 @@ func RunColo(ctx context.Context, c ColoConfig, serving func(Running)) error {
 	if err := c.checkSettings(); err != nil {
 		return err
 	}
-	r, err := openRuntime(c.Config, []string{
+	r, err := openRuntime(c.Config, fleet.KindServer.Key(c.Colo, c.Node), []string{
 		"defaults", "models/", "pools/", "colos/", "endpoints/" + c.Colo + "/", "servers/" + c.Colo + "/",
 	})
 	defer r.close()

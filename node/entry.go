@@ -48,7 +48,7 @@ func RunEntry(ctx context.Context, c EntryConfig, serving func(Running)) error {
 	if err := c.checkSettings(); err != nil {
 		return err
 	}
-	r, err := openRuntime(c.Config, []string{"defaults", "models/", "flows/", "colos/", "accounts/", "keys/", "issuers/", "servers/", "limits", "entries/"})
+	r, err := openRuntime(c.Config, fleet.KindEntry.Key(c.Node), []string{"defaults", "models/", "flows/", "colos/", "accounts/", "keys/", "issuers/", "servers/", "limits", "entries/"})
 	defer r.close()
 	if err != nil {
 		return err

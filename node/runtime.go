@@ -116,9 +116,10 @@ type documents interface {
 	MarkDead(keys ...string)  // says that those who registered these documents do not live any more
 }
 
-// openRuntime opens everything that a node needs before it can serve, and watches the documents of some kinds in etcd. close
+// openRuntime opens everything that a node needs before it can serve, and watches the documents of some kinds in etcd, and the change that is
+// staged on the node, whose own document has the key own. close
 // closes what was opened, also after an error.
-func openRuntime(c Config, kinds []string) (*runtime, error) {
+func openRuntime(c Config, own string, kinds []string) (*runtime, error) {
 	r, err := openListeners(c)
 	if err != nil {
 		return r, err
@@ -130,7 +131,7 @@ func openRuntime(c Config, kinds []string) (*runtime, error) {
 		return r, fmt.Errorf("flag -etcd: %w", err)
 	}
 	r.watch(etcd.NewWatcher(etcd.Config{
-		Client: r.client, Prefix: Prefix, Kinds: kinds, Cache: c.file("table"), Logger: c.Logger,
+		Client: r.client, Prefix: Prefix, Kinds: kinds, Staged: etcd.StagedKey(own), Cache: c.file("table"), Logger: c.Logger,
 	}))
 	return r, nil
 }

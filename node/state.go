@@ -24,6 +24,8 @@ type ConfigState struct {
 	HeldDeletions    []fleet.HeldDeletion `json:"held_deletions,omitempty"` // how those vanished, in the same order
 	ExpiredLeases    []string             `json:"expired_leases"`           // keys whose leases have expired and that stay in force for a while
 
+	Staged *fleet.StagedChange `json:"staged,omitempty"` // absent: none, or a node of an older version
+
 	Redis        *RedisState          `json:"redis,omitempty"`      // absent: limits are not shared through Redis
 	FleetKeys    *FleetKeyState       `json:"fleet_keys,omitempty"` // absent: a process that has no other nodes, or a node of an older version
 	Certificates []CertificateState   `json:"certificates"`
@@ -66,7 +68,7 @@ func (r *runtime) configState() ConfigState {
 	s := r.watcher.State()
 	c := ConfigState{
 		Node: r.config.Node, Version: Version(), Source: r.source, Revision: s.Revision, AgeSeconds: s.Age.Seconds(),
-		Rejected: notNil(s.Rejected), Conflicts: notNil(s.Conflicts), PendingDeletions: notNil(s.PendingDeletions), HeldDeletions: s.HeldDeletions, ExpiredLeases: notNil(s.ExpiredLeases),
+		Rejected: notNil(s.Rejected), Conflicts: notNil(s.Conflicts), PendingDeletions: notNil(s.PendingDeletions), HeldDeletions: s.HeldDeletions, ExpiredLeases: notNil(s.ExpiredLeases), Staged: s.Staged,
 		Certificates: []CertificateState{}, Unresponsive: []entry.Unresponsive{}, UnreachedColos: []entry.ObservedColo{}, LostEvents: []string{},
 		Records: []RecordProblem{}, FleetKeys: r.keys.state(), Redis: r.redisState(),
 	}

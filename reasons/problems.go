@@ -30,6 +30,7 @@ const (
 	StoreSilent         = "store_silent"
 	StoreMismatch       = "store_mismatch"
 	DeletionsHeld       = "deletions_held"
+	ChangeStaged        = "change_staged"
 	LeaseExpired        = "lease_expired"
 	CertificateExpired  = "certificate_expired"
 	CertificateExpiring = "certificate_expiring"
@@ -116,6 +117,8 @@ var problems = []Problem{
 		Effect: "the node serves by other documents than those in etcd", Action: "check -etcd of the node; after a restore of etcd, see docs/backup.md"},
 	{Kind: DeletionsHeld, Meaning: "so many documents vanished at once that nodes keep them in force",
 		Effect: "none: what was deleted still serves", Action: "if the deletions are intended: colonnade config confirm-deletions; else apply the documents again"},
+	{Kind: ChangeStaged, Meaning: "a node tries a change of documents that the other nodes do not have (config apply -canary)",
+		Effect: "requests of this node are served by the changed documents", Action: "none: the change goes to all nodes or away when the command ends that stages it, or 15 s after it was killed"},
 	{Kind: LeaseExpired, Meaning: "registrations whose leases have expired stay in force for a while",
 		Effect: "none, as long as those nodes still answer", Action: "look whether the nodes live and reach etcd"},
 	{Kind: CertificateExpired, Meaning: "a certificate in use has expired, or there is none",

@@ -87,6 +87,18 @@
 // whose values have more than 256 KiB has none, only keys and revisions. No key below "history/" is a document, and [List] of everything leaves
 // them out.
 //
+// # Staged changes
+//
+// A change can be tried at one node before all others have it: [Writer.Stage] puts it, as a whole, under a key of that node, which no other node
+// reads, and under a lease that a command renews while it watches the node. The node lays it over its documents whenever it builds a table:
+// its documents and the file of last good documents do not have it, so everything of it is gone with the key, and a node that starts without etcd
+// starts without it. Deletions of a staged change are not held back.
+//
+// The change ends with its lease, also for a node that cannot reach etcd: the value has the TTL of the lease, and the node withdraws the change
+// when it has heard nothing from etcd for that long, by its own clock. The watch of the key is therefore asked for a sign of life each fifth of the
+// TTL, and the node lists again after two thirds of it. [Writer.Commit] takes the staged change away in the transaction that puts its documents,
+// so the node has them throughout.
+//
 // # Registering
 //
 // [Register] puts a node's own document under a lease, and [Lease.Run] keeps it there: it renews the lease each fifth of its

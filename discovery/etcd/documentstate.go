@@ -33,6 +33,9 @@ type documentState struct {
 
 	listed         int64            // revision of the last list
 	serversChanged map[string]int64 // by colo, see [fleet.Table.ServersRevision]
+
+	staged        *overlay     // on this node; nil = none
+	withoutStaged *fleet.Table // the last table, as it was before the staged change was laid over it
 }
 
 // knownDocument is what is known of one key.
@@ -236,10 +239,10 @@ func (s *documentState) table(now time.Time) *fleet.Table {
 	}
 	s.changed, s.published = false, true
 	pending := s.absentKeys(deletionPending)
-	return t.WithStoreState(fleet.StoreState{
+	return s.lay(t.WithStoreState(fleet.StoreState{
 		PendingDeletions: pending, HeldDeletions: s.heldDeletions(pending), ExpiredLeases: s.absentKeys(leaseExpired),
 		Listed: s.listed, ServersChanged: maps.Clone(s.serversChanged),
-	})
+	}))
 }
 
 // absentKeys returns the keys of the documents that are absent for a reason, sorted.

@@ -134,7 +134,7 @@ func (f *follower) publish() {
 	f.watcher.publish(f.buffer.completeRevision(f.watcher.currentRevision()), f.cache)
 }
 
-// requestMissing requests the progress of all watches if an event waits for it.
+// requestMissing requests the progress of all watches if an event waits for it, or a staged change.
 func (f *follower) requestMissing(ctx context.Context) {
 	select {
 	case r := <-f.responses: // however late it is, a response that is here counts
@@ -143,7 +143,9 @@ func (f *follower) requestMissing(ctx context.Context) {
 	}
 	now := time.Now()
 	f.apply(f.buffer.releaseOverdue(now))
-	if wait, some := f.buffer.nextRequest(now); some && wait <= 0 {
+	wait, some := f.buffer.nextRequest(now)
+	staged, isStaged := f.nextStagedRequest(now)
+	if some && wait <= 0 || isStaged && staged <= 0 {
 		f.buffer.lastRequest = now
 		f.requestProgress(ctx)
 	}
@@ -157,7 +159,7 @@ func (f *follower) untilTimeout(now time.Time) time.Duration {
 			first = heard
 		}
 	}
-	return f.watcher.config.WatchTimeout - now.Sub(first)
+	return min(f.watcher.config.WatchTimeout-now.Sub(first), f.untilStagedSilent(now))
 }
 
 // nextWakeup returns how long the loop may sleep: until the next table or file is due, or a watch has timed out.
@@ -172,6 +174,9 @@ func (f *follower) nextWakeup() time.Duration {
 	}
 	if due, some := f.watcher.documents.changes.due(now); some {
 		wait = min(wait, due.Sub(now))
+	}
+	if due, some := f.nextStagedRequest(now); some {
+		wait = min(wait, due)
 	}
 	return max(wait, 0)
 }
@@ -210,6 +215,7 @@ func (f *follower) takeBatch(r kindResponse) {
 func (f *follower) take(r kindResponse) {
 	now := time.Now()
 	f.heard[r.kind] = now
+	f.watcher.extendStaged(r.kind, now)
 	f.apply(f.buffer.add(r, now))
 	f.watcher.noteContact(max(f.watcher.currentRevision(), r.Header.Revision))
 }
@@ -219,6 +225,8 @@ func (f *follower) apply(events []bufferedEvent) {
 	for _, event := range events {
 		documents.beginRevision(event.Kv.ModRevision, now)
 		switch key := strings.TrimPrefix(string(event.Kv.Key), f.watcher.config.Prefix); {
+		case isStaged(key):
+			f.watcher.applyStaged(newStored(key, event.Kv), event.Type == clientv3.EventTypeDelete, now)
 		case isHistory(key):
 			documents.takeHistory(newStored(key, event.Kv))
 		case event.Type == clientv3.EventTypeDelete:

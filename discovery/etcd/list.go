@@ -33,7 +33,7 @@ type Stored struct {
 }
 
 // List returns the documents in etcd, sorted by key, as they were at one revision of the store, and that revision. under is
-// a key such as models/x, or "models/" for all below it, or "" for everything but the history, always without the prefix.
+// a key such as models/x, or "models/" for all below it, or "" for all documents and records, always without the prefix.
 func List(ctx context.Context, client *clientv3.Client, prefix, under string) ([]Stored, int64, error) {
 	l := lister{client: client, prefix: prefix, timeout: applyTimeout}
 	if err := l.under(ctx, under); err != nil {
@@ -62,11 +62,13 @@ func (l *lister) under(ctx context.Context, under string) error {
 		end = clientv3.GetPrefixRangeEnd(from)
 	}
 	if under == "" { // the history may be larger than all documents
-		history := l.prefix + string(fleet.KindHistory) + "/"
-		if err := l.between(ctx, from, history); err != nil {
-			return err
+		for _, kind := range []fleet.Kind{fleet.KindHistory, fleet.KindStaged} {
+			folder := l.prefix + string(kind) + "/"
+			if err := l.between(ctx, from, folder); err != nil {
+				return err
+			}
+			from = clientv3.GetPrefixRangeEnd(folder)
 		}
-		from = clientv3.GetPrefixRangeEnd(history)
 	}
 	return l.between(ctx, from, end)
 }
@@ -126,30 +128,42 @@ func (w *Watcher) wanted() []string {
 	return slices.Compact(wanted)
 }
 
-// followed returns the keys and prefixes to watch: those of documents, and the author of the newest change.
+// followed returns the keys and prefixes to watch: those of documents, the author of the newest change, and the change staged on this node.
 func (w *Watcher) followed() []string {
 	if len(w.config.Kinds) == 0 {
 		return w.wanted()
 	}
-	return append(w.wanted(), AuthorKey)
+	return append(w.wanted(), w.beside()...)
+}
+
+// beside returns the keys that are read beside documents.
+func (w *Watcher) beside() []string {
+	if w.config.Staged == "" {
+		return []string{AuthorKey}
+	}
+	return []string{AuthorKey, w.config.Staged}
 }
 
 // list fetches everything wanted as it was at one revision, takes it, and returns the revision. After an error, the next
 // table is built when another list has succeeded, unless a node starts from its cache.
 func (w *Watcher) list(ctx context.Context) (int64, error) {
+	began := time.Now()
 	listed, revision, err := w.listAt(ctx, 0)
 	if err != nil {
 		return 0, err
 	}
 	w.takeDead() // marked before this list, and perhaps alive by now
 	now := time.Now()
+	w.takeListedStaged(listed, began)
 	for _, d := range w.documents.inClaimOrder(listed) {
-		if isHistory(d.Key) {
+		switch {
+		case isStaged(d.Key):
+		case isHistory(d.Key):
 			w.documents.takeHistory(d)
-			continue
+		default:
+			w.documents.put(d, now)
+			w.documents.noteRevision(d.Key, d.Revision)
 		}
-		w.documents.put(d, now)
-		w.documents.noteRevision(d.Key, d.Revision)
 	}
 	w.documents.clampRevision(revision)
 	w.documents.listed = revision
@@ -194,10 +208,10 @@ func (w *Watcher) deletedWhenConfirmed(ctx context.Context, missing []string) (m
 	return gone, nil
 }
 
-// listAt lists everything wanted at a revision, and the author of the newest change; 0 = the newest.
+// listAt lists everything wanted at a revision, the author of the newest change, and the change staged on this node; 0 = the newest.
 func (w *Watcher) listAt(ctx context.Context, revision int64) ([]Stored, int64, error) {
 	l := lister{client: w.config.Client, prefix: w.config.Prefix, timeout: w.callTimeout(), revision: revision}
-	for _, kind := range append(w.wanted(), AuthorKey) {
+	for _, kind := range append(w.wanted(), w.beside()...) {
 		if err := l.under(ctx, kind); err != nil {
 			return nil, 0, err
 		}

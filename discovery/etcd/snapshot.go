@@ -59,7 +59,13 @@ func (w Writer) Commit(ctx context.Context, s Snapshot, e Edit) (done []Change, 
 		before[d.Key] = d
 	}
 	conditions := w.sameKinds(s.Revision)
-	for _, part := range e.split(w.Prefix, before) {
+	parts := e.split(w.Prefix, before)
+	if e.Stage != nil && len(parts) == 1 {
+		parts[0].Stage = e.Stage
+	} else if e.Stage != nil {
+		return nil, fmt.Errorf("cannot commit the staged change: it takes %d transactions", len(parts))
+	}
+	for _, part := range parts {
 		change, err := w.commitPart(ctx, part, s, before, conditions)
 		if err != nil {
 			return done, err
@@ -80,7 +86,7 @@ func (w Writer) commitPart(ctx context.Context, part Edit, s Snapshot, before do
 	defer cancel()
 	author := clientv3.Compare(clientv3.ModRevision(w.Prefix+AuthorKey), "=", s.Authored)
 	change, err := w.commit(ctx, part, before, s.changes, append(slices.Clone(conditions), author)...)
-	if err != nil && !errors.Is(err, ErrChanged) {
+	if err != nil && !errors.Is(err, ErrChanged) && !errors.Is(err, ErrStageLost) {
 		return change, fmt.Errorf("cannot change documents: %w", err)
 	}
 	return change, err

@@ -31,6 +31,7 @@ type Config struct {
 	Prefix string   // of all keys; with a slash at the end
 	Kinds  []string // keys to watch, without the prefix: "models/" for all below, or "models/x"; none = all. "defaults" and "deletions" are always watched
 	Cache  string   // file with the last good documents; "" = none
+	Staged string   // key, without the prefix, of the change that is staged on this node, see [StagedKey]; "" = none is read
 	// WatchTimeout is how long a watch may be silent. A third of it bounds each call, and a thirtieth how long one watch
 	// waits for another. 0 = 15 s.
 	WatchTimeout time.Duration
@@ -97,7 +98,7 @@ func (w *Watcher) State() fleet.WatchState {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return fleet.WatchState{Revision: w.revision, Age: max(0, time.Since(w.lastContact)), Tables: w.tables, Rejected: t.Rejected, Conflicts: t.Conflicts,
-		PendingDeletions: t.PendingDeletions, HeldDeletions: t.HeldDeletions, ExpiredLeases: t.ExpiredLeases}
+		PendingDeletions: t.PendingDeletions, HeldDeletions: t.HeldDeletions, ExpiredLeases: t.ExpiredLeases, Staged: t.Staged}
 }
 
 // Run loads and watches until ctx ends; then it returns nil. It must be called once.
@@ -117,6 +118,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 		switch {
 		case ctx.Err() != nil:
 			return nil
+		case w.withdrawLapsed(time.Now()):
 		case err == nil:
 			continue // it is time for another list
 		case time.Since(started) > 2*maxBackoff:
@@ -129,7 +131,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 
 // round lists, publishes, and follows until the watch fails. It returns nil when it is time for another list.
 func (w *Watcher) round(ctx context.Context, cache *cache) error {
-	revision, err := w.list(ctx)
+	revision, err := w.listWhileStaged(ctx)
 	if err != nil {
 		w.logOutage(ctx, err)
 		return err

@@ -30,6 +30,7 @@ type Edit struct {
 	Put     []document.Raw
 	Delete  []string // keys
 	Confirm bool     // the deletions, and all before them, so that no node holds them back
+	Stage   *Stage   // of the same change, which this one takes the place of, in one transaction; nil = none. It must still be there
 }
 
 // keys returns the keys of the documents, without the prefix.
@@ -110,14 +111,25 @@ func (w Writer) commit(ctx context.Context, e Edit, before documentsByKey, chang
 	if e.Confirm {
 		ops = append(ops, clientv3.OpPut(w.Prefix+string(fleet.KindDeletions), confirmation))
 	}
+	if e.Stage != nil {
+		staged, remove := e.Stage.taken()
+		conditions, ops = append(conditions, staged), append(ops, remove)
+	}
 	change.key = changes.next(w.Prefix, change.Time)
 	recorded, err := w.record(change, changes)
 	if err != nil {
 		return change, err
 	}
-	answer, err := w.Client.Txn(ctx).If(conditions...).Then(append(ops, recorded...)...).Commit()
+	var lost []clientv3.Op // what says why it was not carried out
+	if e.Stage != nil {
+		lost = []clientv3.Op{clientv3.OpGet(e.Stage.key)}
+	}
+	answer, err := w.Client.Txn(ctx).If(conditions...).Then(append(ops, recorded...)...).Else(lost...).Commit()
 	if err != nil {
 		return change, err
+	}
+	if !answer.Succeeded && e.Stage != nil && len(answer.Responses[0].GetResponseRange().Kvs) == 0 {
+		return change, ErrStageLost
 	}
 	if !answer.Succeeded {
 		return change, ErrChanged

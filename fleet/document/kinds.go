@@ -125,6 +125,10 @@ func parseKey(key string) (identity, *fieldError) {
 		return identity{}, &fieldError{Reason: "not a document, but a part of the history of changes, which the command line writes with each change; " +
 			"colonnade config history shows it"}
 	}
+	if fleet.Kind(name) == fleet.KindStaged {
+		return identity{}, &fieldError{Reason: "not a document, but a change that a node tries before all others; colonnade config apply -canary puts it, " +
+			"and takes it away when it ends"}
+	}
 	if !known || hasRest && len(names) == 0 {
 		return identity{}, &fieldError{Reason: "unknown kind of document; the key must be one of " + keyForms()}
 	}
