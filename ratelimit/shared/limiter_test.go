@@ -90,12 +90,13 @@ func TestSettlementArrives(t *testing.T) {
 func TestWithoutRedis(t *testing.T) {
 	t.Parallel()
 	l, _ := start(t, "", "", 2)
+	now := time.Now()
 	for range 2 {
-		if l := take(l, demand(4, 1)); l.Wait != 0 {
+		if l := l.Take(demand(4, 1), now)[0]; l.Wait != 0 {
 			t.Errorf("of its share: %+v", l)
 		}
 	}
-	if l := take(l, demand(4, 1)); l.Wait < 25*time.Second || l.Wait > 30*time.Second {
+	if l := l.Take(demand(4, 1), now)[0]; l.Wait != 30*time.Second {
 		t.Errorf("beyond its share: %+v", l)
 	}
 }
