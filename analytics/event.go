@@ -42,7 +42,7 @@ const (
 )
 
 // Event describes one request at one node, or one permit. A begin and its end have the same EventID. An unknown field is
-// zero. Strings are names from the fleet table and ids, never a prompt, a completion or a key.
+// zero. Strings are names from the fleet table and ids, never a prompt, a completion or the secret of a key.
 type Event struct {
 	EventID         string    `json:"event_id"` // see EventID
 	RequestID       string    `json:"request_id"`
@@ -56,6 +56,7 @@ type Event struct {
 	ColoPath        []string  `json:"colo_path,omitempty"`      // servers that the request visited, in order
 
 	Account  string `json:"account,omitempty"`
+	Key      string `json:"key,omitempty"`   // id of the API key, or jwt:ISSUER:SUBJECT of a token; empty for a client without one
 	Model    string `json:"model,omitempty"` // the model's own name; of an unknown model the name in the request, unless that may be a key
 	Pool     string `json:"pool,omitempty"`  // empty if the table does not have Model
 	Endpoint string `json:"endpoint,omitempty"`

@@ -23,6 +23,7 @@ func (c *call) newEvent(kind analytics.Kind, number int, phase analytics.Phase) 
 		SourceColoID:    c.token.Source,
 		ColoPath:        c.coloPath(),
 		Account:         c.token.Account,
+		Key:             c.token.Key,
 		Model:           c.model.Name,
 		Pool:            c.pool.Name(),
 		QueuingTime:     analytics.Milliseconds(c.queued),

@@ -31,7 +31,7 @@ func (c *call) event(phase analytics.Phase) *analytics.Event {
 		RefusedByEntry:  c.refusedByEntry,
 	}
 	if c.caller.Account != nil {
-		e.Account = c.caller.Account.Name
+		e.Account, e.Key = c.caller.Account.Name, c.caller.KeyID
 	}
 	if c.model != nil {
 		e.Model, e.Pool, e.Beta = c.model.Name, c.model.Pool, c.model.Beta

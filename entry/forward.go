@@ -65,6 +65,7 @@ func (c *call) token(to attempt, now time.Time) hop.Token {
 		ClientRequestID:   c.clientID,
 		Source:            c.entry.config.Node,
 		Account:           c.caller.Account.Name,
+		Key:               c.caller.KeyID,
 		Weight:            c.caller.Account.Weight,
 		Priority:          c.priority,
 		Concurrent:        c.caller.Account.Limits.Concurrent,

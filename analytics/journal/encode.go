@@ -26,6 +26,7 @@ func appendEvent(dst []byte, e *analytics.Event) []byte {
 	o.texts("colo_path", e.ColoPath)
 
 	o.text("account", e.Account)
+	o.text("key", e.Key)
 	o.text("model", e.Model)
 	o.text("pool", e.Pool)
 	o.text("endpoint", e.Endpoint)

@@ -35,7 +35,7 @@ func newEvents() *cli.Command {
 
 // eventFilter selects final events; an empty field accepts every event.
 type eventFilter struct {
-	kind, outcome, account, model, node string
+	kind, outcome, account, key, model, node string
 }
 
 func newTail() *cli.Command {
@@ -51,6 +51,7 @@ func newTail() *cli.Command {
 			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Destination: &follow, Usage: "continue with new events until Ctrl-C"},
 			&cli.BoolFlag{Name: "json", Destination: &asJSON, Usage: "print each event as a line of JSON"},
 			&cli.StringFlag{Name: "account", Destination: &f.account, Usage: "only events of this `ACCOUNT`"},
+			&cli.StringFlag{Name: "key", Destination: &f.key, Usage: "only events of requests with the API key of this `ID`"},
 			&cli.StringFlag{Name: "model", Destination: &f.model, Usage: "only events of this `MODEL`"},
 			&cli.StringFlag{Name: "node", Destination: &f.node, Usage: "only events of this `NODE`"},
 			&cli.StringFlag{Name: "kind", Destination: &f.kind, Validator: oneOf(eventKinds), Usage: "only events of this `KIND`: request (entries) or inference (colos)"},
@@ -101,7 +102,7 @@ func oneOf[T ~string](values []T) func(string) error {
 func (f eventFilter) accepts(e *analytics.Event) bool {
 	matches := func(want, got string) bool { return want == "" || want == got }
 	return matches(f.kind, string(e.Kind)) && matches(f.outcome, string(e.Outcome)) && matches(f.account, e.Account) &&
-		matches(f.model, e.Model) && matches(f.node, e.Node)
+		matches(f.key, e.Key) && matches(f.model, e.Model) && matches(f.node, e.Node)
 }
 
 func checkDataDir(dir string) error {

@@ -23,6 +23,7 @@ type Token struct {
 	ClientRequestID string   `json:"crid,omitempty"`
 	Source          string   `json:"src"` // where the request entered: the entry's node name
 	Account         string   `json:"acc"`
+	Key             string   `json:"key,omitempty"` // id of the API key that the client has used, for events; empty = none, or the entry is of a version before
 	Weight          int      `json:"w"`
 	Priority        string   `json:"pri"`
 	Concurrent      int      `json:"con,omitempty"` // the account's limit of running requests

@@ -43,7 +43,7 @@ func withHeaders() hop.Token {
 
 func testHop() hop.Token {
 	return hop.Token{
-		RequestID: "0123456789abcdef", Source: "entry-1", Account: "acme", Weight: 3, Priority: "standard", Model: "llama",
+		RequestID: "0123456789abcdef", Source: "entry-1", Account: "acme", Key: "k1", Weight: 3, Priority: "standard", Model: "llama",
 		Visited: []string{"fra-1"}, HopsLeft: 2, RetriesLeft: 3, Wait: hop.WaitSpill, WaitBelow: hop.Millis(40 * time.Millisecond),
 		Total: hop.Millis(time.Minute),
 	}

@@ -2,6 +2,7 @@ package trust_test
 
 import (
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -32,6 +33,20 @@ func inEtcd(f *fleettest.Fleet, work func(context.Context, *etcd.Client) error) 
 	defer cancel()
 	if err := work(ctx, client); err != nil {
 		f.T.Fatal(err)
+	}
+}
+
+// The events of an entry, and those that bill, name the API key that a request has used by its id, and never have its secret.
+func TestEventsNameTheKey(t *testing.T) {
+	t.Parallel()
+	key, doc := accounts.NewKey("acme", "", time.Time{}, time.Time{})
+	f := fleettest.Start(t, fleettest.OneColo(fleettest.QuickEngine(1)), fmt.Sprintf("key: accounts/acme\n---\nkey: keys/%s\naccount: acme\nsha256: %q\n", doc.ID, hex.EncodeToString(doc.SHA256[:])))
+	for authorization, want := range map[string]string{"Bearer " + key: doc.ID, "": ""} {
+		answer := f.Chat(fleettest.ChatBody(1, false), "Authorization", authorization)
+		request, inference := f.LastEvents(answer.Header.Get("x-request-id"))
+		if answer.Status != 200 || request.Key != want || inference.Key != want || request.Key == key {
+			t.Errorf("status %d: the entry's event has the key %q, and the colo's %q; want %q", answer.Status, request.Key, inference.Key, want)
+		}
 	}
 }
 
