@@ -30,7 +30,8 @@ type Config struct {
 	Check    func() []error         // every invariant that does not hold
 	// Plan returns the plan of a request for a model, of an account unless that is empty, for JSON; an error is for a client with other names.
 	Plan  func(model, account string) (any, error)
-	Hosts []string // names under which the pages are served, besides localhost and all IP addresses; a port is ignored
+	API   http.Handler // the admin API, below /api/v1/; it authenticates its callers. nil = off
+	Hosts []string     // names under which the pages are served, besides localhost and all IP addresses; a port is ignored
 }
 
 const (
@@ -69,10 +70,22 @@ func Handler(c Config) http.Handler {
 	}
 	pages = append(pages, "/debug/pprof/")
 	addProfiles(mux)
+	mux.HandleFunc("/api/", apiOff)
+	if c.API != nil {
+		mux.Handle("/api/v1/", c.API)
+		pages = append(pages, "/api/v1/openapi.json")
+	}
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		writeText(w, http.StatusOK, strings.Join(pages, "\n")+"\n")
 	})
 	return newGuard(c.Hosts, mux)
+}
+
+// apiOff answers what no API serves.
+func apiOff(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, http.StatusNotFound, map[string]any{"error": map[string]string{
+		"message": "there is no admin API here: it is below /api/v1/, if the node was started with -admin-tokens FILE",
+	}})
 }
 
 func (c *Config) losses() []error {

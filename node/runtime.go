@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"path/filepath"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"colonnade/admin"
 	"colonnade/analytics/journal"
 	"colonnade/analytics/metrics"
+	"colonnade/change"
 	"colonnade/colo"
 	"colonnade/discovery/etcd"
 	"colonnade/entry"
@@ -48,6 +50,7 @@ type Config struct {
 	Listen           string   // host:port of the listener for requests
 	AdvertiseAddress string   // host:port at which other nodes reach Listen; empty = the address that Listen is bound to
 	Admin            string   // host:port of the admin listener
+	AdminTokens      string   // file with the tokens of the admin API; empty = there is no API
 	AdminHosts       []string // names under which the admin pages are served, besides the node's own; see [admin.Config]
 	Etcd             []string
 	DataDir          string        // for events, the last good documents and the lease; empty = nothing is kept
@@ -89,6 +92,7 @@ type runtime struct {
 	requests net.Listener
 	admin    net.Listener
 	pages    adminServer
+	api      http.Handler // nil without tokens
 
 	limiter *shared.Limiter // of an entry; nil for a colo server
 
@@ -129,6 +133,9 @@ func openRuntime(c Config, own string, kinds []string) (*runtime, error) {
 	}
 	if r.client, err = etcd.Dial(c.Etcd); err != nil {
 		return r, fmt.Errorf("flag -etcd: %w", err)
+	}
+	if err := r.openAPI(&change.Documents{Client: r.client}, ""); err != nil {
+		return r, err
 	}
 	r.watch(etcd.NewWatcher(etcd.Config{
 		Client: r.client, Prefix: Prefix, Kinds: kinds, Staged: etcd.StagedKey(own), Cache: c.file("table"), Logger: c.Logger,
@@ -209,7 +216,7 @@ func (r *runtime) serveAdmin(t tasks, c admin.Config) {
 	c.Fleet = func() any { return r.fleetState() }
 	c.Config = func() any { return r.configPage() }
 	metrics.RegisterProblems(r.metrics, r.countProblems)
-	c.Hosts = r.config.ownHosts()
+	c.Hosts, c.API = r.config.ownHosts(), r.api
 	r.pages.serve(r.admin, admin.Handler(c), r.config.Logger)
 	t.Go(func() error { return r.pages.wait(t.ctx) })
 }

@@ -13,6 +13,7 @@ import (
 
 	"colonnade/admin"
 	"colonnade/analytics/metrics"
+	"colonnade/change"
 	"colonnade/colo"
 	"colonnade/discovery/engines"
 	"colonnade/discovery/files"
@@ -97,6 +98,14 @@ func (c *ServeConfig) check() (err error) {
 	return (&ColoConfig{Config: c.Config, Colo: c.Colo, CredentialsDir: c.CredentialsDir}).checkSettings()
 }
 
+// store returns the documents that the admin API changes, or why there are none.
+func (c *ServeConfig) store() (d *change.Documents, none string) {
+	if c.Documents == "" {
+		return nil, "this process has no documents that could be changed, since it serves what its engines report (-engine): put documents into files, and start it with -config PATH"
+	}
+	return &change.Documents{Path: c.Documents}, ""
+}
+
 // source returns where the documents are from, for operators.
 func (c *ServeConfig) source() string {
 	switch {
@@ -123,6 +132,9 @@ func RunServe(ctx context.Context, c ServeConfig, serving func(Running)) error {
 	r, err := openListeners(c.Config)
 	defer r.close()
 	if err != nil {
+		return err
+	}
+	if err := r.openAPI(c.store()); err != nil {
 		return err
 	}
 	s, err := r.newPlace(&c, documents)

@@ -149,7 +149,7 @@ func realPath(path string) (string, error) {
 
 // ownFiles returns the paths of the files with secrets of this node.
 func (c *Config) ownFiles() []string {
-	files := []string{c.KeyFile, c.PeerTLS.Key, c.PeerTLS.Cert, c.PeerTLS.CA}
+	files := []string{c.KeyFile, c.AdminTokens, c.PeerTLS.Key, c.PeerTLS.Cert, c.PeerTLS.CA}
 	return slices.DeleteFunc(files, func(path string) bool { return path == "" })
 }
 

@@ -56,6 +56,12 @@ func checkMetricsAccounts(n int) error {
 	return nil
 }
 
+// AdminTokensFlag returns the flag that turns the admin API on.
+func AdminTokensFlag(file *string) cli.Flag {
+	return &cli.StringFlag{Name: "admin-tokens", Destination: file,
+		Usage: "`FILE` with the tokens of the admin API: NAME TOKEN a line, mode 0600; reloaded when it changes (default: none, there is no API)"}
+}
+
 // CredentialsDirFlag returns the flag that names the directory of the engines' credentials.
 func CredentialsDirFlag(dir *string) cli.Flag {
 	return &cli.StringFlag{Name: "credentials-dir", Destination: dir,
@@ -100,6 +106,7 @@ func (f *NodeFlags) ownFlags(listen, listenText, admin string) []cli.Flag {
 		&cli.StringFlag{Name: "admin", Value: admin, Destination: &c.Admin, Usage: "`ADDRESS` for metrics, health and debug pages"},
 		&cli.StringFlag{Name: "admin-hosts", Destination: &f.adminHosts,
 			Usage: "`NAMES` under which -admin is reached, separated by commas, besides localhost, IP addresses and the names of the node and its machine"},
+		AdminTokensFlag(&c.AdminTokens),
 		&cli.DurationFlag{Name: "drain", Value: time.Minute, Destination: &c.Drain, Usage: "longest time that running requests may take after SIGTERM"},
 		&cli.IntFlag{Name: "max-connections", Destination: &c.MaxConns, HideDefault: true,
 			Usage: "largest `NUMBER` of connections to -listen (default: as many as the limit of open files allows)"},

@@ -1,0 +1,198 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"colonnade/change"
+)
+
+const (
+	requestTimeout = 30 * time.Second // for the body of a request, and for what it asks for
+	logInterval    = time.Minute      // between two log lines about requests without a good token
+)
+
+// Config is what the API works with. Its functions may be called by several goroutines at once.
+type Config struct {
+	Node   string // name, for the history
+	Tokens *Tokens
+	Logger *slog.Logger
+
+	Documents *change.Documents // the store; its author is that of each request. nil: the process has none
+	NoStore   string            // without Documents: why there are none, and what to do
+	// CheckConfirm is that of [change.Plan]; nil for files.
+	CheckConfirm func(ctx context.Context, deleted []string) error
+}
+
+type api struct {
+	Config
+	mux     *http.ServeMux
+	table   []route
+	openAPI []byte
+	refused rate.Sometimes
+}
+
+// Handler returns the API. Its paths begin with /api/v1/.
+func Handler(c Config) (http.Handler, error) {
+	a := &api{Config: c, mux: http.NewServeMux(), refused: rate.Sometimes{Interval: logInterval}}
+	a.table = a.routes()
+	for i := range a.table {
+		r := &a.table[i]
+		a.mux.HandleFunc(r.pattern(), func(w http.ResponseWriter, request *http.Request) { a.serve(w, request, r) })
+	}
+	a.mux.HandleFunc(base+"/", func(w http.ResponseWriter, request *http.Request) { a.serve(w, request, nil) })
+	var err error
+	a.openAPI, err = a.describe()
+	if err != nil {
+		return nil, fmt.Errorf("cannot describe the admin API: %w", err)
+	}
+	return a.mux, nil
+}
+
+// call is one request of an operation.
+type call struct {
+	*http.Request
+	user string // name of the token; empty for a route without
+}
+
+// answer is what an operation returns; status 0 is 200. body is written as JSON unless its text is there already.
+type answer struct {
+	status int
+	header map[string]string
+	body   any
+	text   []byte
+	media  string // type of text
+}
+
+// serve carries out a request of one route, or of none.
+func (a *api) serve(w http.ResponseWriter, request *http.Request, r *route) {
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(requestTimeout)) // not in tests without a connection
+	ctx, cancel := context.WithTimeout(request.Context(), requestTimeout)
+	defer cancel()
+	c := &call{Request: request.WithContext(ctx)}
+	done, err := a.answer(c, r)
+	if err != nil {
+		failed := asError(err)
+		done = &answer{status: failed.Status, header: failed.Header, body: map[string]*Error{"error": failed}}
+	}
+	write(w, done)
+}
+
+func (a *api) answer(c *call, r *route) (*answer, error) {
+	if r == nil || !r.open {
+		if err := a.authenticate(c); err != nil {
+			return nil, err
+		}
+	}
+	if r == nil {
+		return nil, a.noRoute(c.Request)
+	}
+	if err := r.checkQuery(c.Request); err != nil {
+		return nil, err
+	}
+	return r.handle(c)
+}
+
+// authenticate sets the user of a request, or returns why it has none.
+func (a *api) authenticate(c *call) error {
+	message := "the header Authorization is missing: send Authorization: Bearer TOKEN, with a token of the file that the flag -admin-tokens names"
+	scheme, token, _ := strings.Cut(c.Header.Get("Authorization"), " ")
+	token = strings.TrimSpace(token)
+	switch {
+	case scheme == "":
+	case !strings.EqualFold(scheme, "Bearer") || token == "":
+		message = "the header Authorization must be: Bearer TOKEN"
+	default:
+		if name, ok := a.Tokens.user(token); ok {
+			c.user = name
+			return nil
+		}
+		message = "this token is not in the file that the flag -admin-tokens names"
+	}
+	a.refused.Do(func() {
+		a.Logger.Warn("admin API: request without a valid token; the next ones are not logged for a minute", "from", c.RemoteAddr, "error", message)
+	})
+	return &Error{Status: http.StatusUnauthorized, Message: message, Header: map[string]string{"WWW-Authenticate": `Bearer realm="colonnade admin API"`}}
+}
+
+// noRoute says what is wrong with a request that no route is for.
+func (a *api) noRoute(r *http.Request) *Error {
+	var allowed []string
+	for _, method := range methods {
+		other := r.Clone(r.Context())
+		other.Method = method
+		if _, pattern := a.mux.Handler(other); strings.HasPrefix(pattern, method+" ") {
+			allowed = append(allowed, method)
+		}
+	}
+	if len(allowed) > 0 {
+		return &Error{Status: http.StatusMethodNotAllowed, Header: map[string]string{"Allow": strings.Join(allowed, ", ")},
+			Message: fmt.Sprintf("%s does not take %s, but %s", r.URL.Path, r.Method, strings.Join(allowed, ", "))}
+	}
+	return &Error{Status: http.StatusNotFound, Message: fmt.Sprintf("there is nothing at %.200q: %s", r.URL.Path, a.kindsText())}
+}
+
+// checkQuery refuses parameters that the route does not have: a mistyped dry_run would change documents.
+func (r *route) checkQuery(request *http.Request) error {
+	known := map[string]bool{}
+	var list []string
+	for _, p := range r.query {
+		known[p.name], list = true, append(list, p.name)
+	}
+	for name := range request.URL.Query() {
+		switch {
+		case known[name]:
+		case len(list) == 0:
+			return errBadRequest(name, fmt.Sprintf("the query has the parameter %.100q, and this operation takes none", name))
+		default:
+			return errBadRequest(name, fmt.Sprintf("the query has the unknown parameter %.100q; known ones: %s", name, strings.Join(list, ", ")))
+		}
+	}
+	return nil
+}
+
+// flag returns a parameter of the query that is true or false.
+func (c *call) flag(name string) (bool, error) {
+	switch value := c.URL.Query().Get(name); {
+	case value == "true":
+		return true, nil
+	case value == "false", !c.URL.Query().Has(name):
+		return false, nil
+	default:
+		return false, errBadRequest(name, fmt.Sprintf("%s=%.100q: must be true or false", name, value))
+	}
+}
+
+// write sends an answer. No cache may keep it: it may be a new API key.
+func write(w http.ResponseWriter, done *answer) {
+	media, body := done.media, done.text
+	if done.body != nil {
+		var out bytes.Buffer
+		encoder := json.NewEncoder(&out)
+		encoder.SetEscapeHTML(false)
+		encoder.SetIndent("", "  ")
+		if err := encoder.Encode(done.body); err != nil {
+			panic("api: " + err.Error()) // values of this package and of documents, which all can be written
+		}
+		media, body = typeJSON, out.Bytes()
+	}
+	h := w.Header()
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	for name, value := range done.header {
+		h.Set(name, value)
+	}
+	if media != "" {
+		h.Set("Content-Type", media)
+	}
+	w.WriteHeader(max(done.status, http.StatusOK))
+	_, _ = w.Write(body) // an error means that the reader has gone
+}

@@ -1,0 +1,149 @@
+package api
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"regexp"
+	"strings"
+	"syscall"
+
+	"colonnade/forwarding/reload"
+)
+
+const (
+	minToken     = 16       // characters
+	maxTokenFile = 64 << 10 // bytes
+)
+
+// tokenName is the form of names: they stand in log lines and in the history.
+var tokenName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}$`)
+
+// Tokens are those of a file, which is read again when it changes. Its methods may be called by several goroutines at once.
+type Tokens struct{ files *reload.Files[tokenList] }
+
+// tokenList has hashes, so that a comparison takes the same time for each token.
+type tokenList []namedToken
+
+type namedToken struct {
+	name string
+	hash [sha256.Size]byte
+}
+
+// OpenTokens reads a file with a NAME and a TOKEN in each line. It is an error if others than its owner can read the file, or if it has no
+// token. A file that becomes empty later takes all tokens out of force; one that cannot be read changes nothing.
+func OpenTokens(path string, logger *slog.Logger) (*Tokens, error) {
+	files, err := reload.Open(reload.Source[tokenList]{
+		Name: "tokens of the admin API", Paths: []string{path}, Read: readSecret, Logger: logger,
+		Parse: func(contents [][]byte, current *reload.Version[tokenList]) (tokenList, error) {
+			return newTokenList(path, contents[0], current != nil)
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Tokens{files}, nil
+}
+
+// user returns the name of a token.
+func (t *Tokens) user(token string) (name string, ok bool) {
+	hash := sha256.Sum256([]byte(token))
+	list, _ := t.files.Get()
+	for _, known := range list { // all of them, so that the time says nothing
+		if subtle.ConstantTimeCompare(hash[:], known.hash[:]) == 1 {
+			name, ok = known.name, true
+		}
+	}
+	return name, ok
+}
+
+// newTokenList returns the tokens in a file. One that was read before may have become empty.
+func newTokenList(path string, data []byte, before bool) (tokenList, error) {
+	list, err := parseTokens(path, data)
+	if err == nil && len(list) == 0 && !before {
+		err = fmt.Errorf("%s has no token: write lines of NAME TOKEN, such as: echo \"alice $(openssl rand -hex 24)\" >> %s", path, path)
+	}
+	return list, err
+}
+
+// parseTokens reads the lines of a file. Its errors have no part of a line.
+func parseTokens(path string, data []byte) (list tokenList, err error) {
+	lines := bufio.NewScanner(bytes.NewReader(data))
+	lines.Buffer(nil, maxTokenFile+1)
+	for n := 1; lines.Scan(); n++ {
+		fields := strings.Fields(lines.Text())
+		if len(fields) == 0 || strings.HasPrefix(fields[0], "#") {
+			continue
+		}
+		wrong := ""
+		switch {
+		case len(fields) != 2:
+			wrong = fmt.Sprintf("has %d words: a line is NAME TOKEN", len(fields))
+		case !tokenName.MatchString(fields[0]):
+			wrong = "begins with a name that is not 1 to 64 letters, digits and . _ @ + -"
+		case len(fields[1]) < minToken:
+			wrong = fmt.Sprintf("has a token of %d characters: use at least %d, such as those of openssl rand -hex 24", len(fields[1]), minToken)
+		}
+		if wrong != "" {
+			return nil, fmt.Errorf("%s, line %d: %s", path, n, wrong)
+		}
+		next := namedToken{fields[0], sha256.Sum256([]byte(fields[1]))}
+		for _, other := range list {
+			if other.hash == next.hash {
+				return nil, fmt.Errorf("%s, line %d: %s has the token of another line", path, n, next.name)
+			}
+		}
+		list = append(list, next)
+	}
+	return list, lines.Err()
+}
+
+// readSecret reads a file that only this process may read, and root may own.
+func readSecret(path string) ([]byte, error) {
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err == nil {
+		err = checkSecret(path, info)
+	}
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(io.LimitReader(file, maxTokenFile+1))
+	if err == nil && len(data) > maxTokenFile {
+		err = fmt.Errorf("%s has more than %d KiB", path, maxTokenFile>>10)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return data, nil
+}
+
+// checkSecret refuses a file that others may read or change. The group of a file that root owns may read it, as Kubernetes mounts secrets.
+func checkSecret(path string, info fs.FileInfo) error {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !info.Mode().IsRegular() || !ok {
+		return errors.New(path + " is not a regular file")
+	}
+	allowed, self := fs.FileMode(0o700), os.Geteuid()
+	if stat.Uid == 0 && self != 0 {
+		allowed = 0o750
+	}
+	switch {
+	case int(stat.Uid) != self && stat.Uid != 0:
+		return fmt.Errorf("%s belongs to another user: chown it to the user that this process runs as", path)
+	case info.Mode().Perm()&^allowed != 0:
+		return fmt.Errorf("%s has mode %04o: others can read it; run chmod 0600 on it", path, info.Mode().Perm())
+	}
+	return nil
+}
