@@ -21,6 +21,7 @@ type arrival struct {
 	queueLen          int           // requests waiting when it arrived
 	bounded           bool          // by MaxExpected
 	waited            bool          // see Refusal
+	excluded          Exclusions    // see Request
 	returnProbability float64       // see Request
 	jitterFraction    float64       // see Request
 }
@@ -90,6 +91,7 @@ func (p *Pool) admit(ctx context.Context, r *Request) (*permitState, *waiter, er
 		return nil, nil, p.refuseWaitLocked(now, &a, reason)
 	}
 	w.waited = true
+	p.waitsLocked(w, 1)
 	if p.away {
 		w.standIn = true
 		p.standIns++
@@ -99,7 +101,7 @@ func (p *Pool) admit(ctx context.Context, r *Request) (*permitState, *waiter, er
 
 // newArrival returns the arrival of a request, without its times.
 func (p *Pool) newArrival(r *Request) arrival {
-	a := arrival{claim: p.claim(r), bounded: r.MaxExpected >= 0, waited: r.Rejoin, returnProbability: 1, jitterFraction: min(max(r.JitterFraction, 0), 1)}
+	a := arrival{claim: p.claim(r), excluded: r.Excluded, bounded: r.MaxExpected >= 0, waited: r.Rejoin, returnProbability: 1, jitterFraction: min(max(r.JitterFraction, 0), 1)}
 	if r.ReturnProbability > 0 {
 		a.returnProbability = min(r.ReturnProbability, 1)
 	}
@@ -130,7 +132,7 @@ func (p *Pool) takeLocked(now time.Duration, r *Request) *permitState {
 		p.queue.UpdateAccount(p.claim(r))
 		p.dispatchLocked(now)
 	}
-	e := p.chooseLocked(r.Avoid)
+	e := p.chooseLocked(r.Avoid, &r.Excluded)
 	if e == nil {
 		return nil
 	}
@@ -152,7 +154,7 @@ func (p *Pool) rejectReasonLocked(a *arrival, r *Request) Reason {
 		return Draining
 	case a.deadline <= a.at:
 		return Deadline
-	case !p.hasEndpointLocked(r.Avoid):
+	case !p.hasEndpointLocked(r.Avoid, &r.Excluded):
 		return NoEndpoint
 	}
 	return ""
@@ -166,7 +168,7 @@ func (p *Pool) waitReasonLocked(a *arrival, r *Request) Reason {
 	case r.Rejoin:
 		return "" // it is at the head of its account, where what is expected of a newcomer does not hold
 	}
-	expected, known := p.expectedLocked(a.at, a.claim)
+	expected, known := p.expectedLocked(a.at, a.claim, &a.excluded)
 	switch {
 	case r.MaxExpected >= 0 && (!known || expected > r.MaxExpected):
 		return Busy

@@ -20,11 +20,14 @@ func (p *Pool) Check() error {
 		p.pendingRetries[i].check(fail)
 	}
 	p.dispatchedAt = now
-	n, standIns := 0, 0
+	n, standIns, waiting := 0, 0, map[uint64]int{}
 	for it := range p.queue.Items() {
 		n++
 		w := it.Value.(*waiter)
 		p.checkWaiterLocked(w, fail)
+		if !w.excluded.none() {
+			waiting[w.excluded.key()]++
+		}
 		if w.standIn {
 			standIns++
 		} else if p.away {
@@ -33,6 +36,16 @@ func (p *Pool) Check() error {
 	}
 	if standIns != p.standIns || standIns > 0 && !p.away {
 		fail("%d stand-ins, counted %d; another server is the home: %v", p.standIns, standIns, p.away)
+	}
+	for key, r := range p.restricted {
+		r.retries.check(fail)
+		if r.waiting != waiting[key] {
+			fail("%d requests that the same endpoints may serve wait, counted %d", r.waiting, waiting[key])
+		}
+		delete(waiting, key)
+	}
+	if len(waiting) > 0 {
+		fail("requests of %d kinds that only some endpoints may serve wait and are not counted", len(waiting))
 	}
 	if p.closed && n > 0 {
 		fail("%d wait though the queue is closed", n)
@@ -108,7 +121,7 @@ func (p *Pool) checkWaiterLocked(w *waiter, fail failFunc) {
 	if w.resolved {
 		fail("a request of account %q waits though it was resolved", w.item.Account)
 	}
-	if !p.hasEndpointLocked(w.avoid) {
+	if !p.hasEndpointLocked(w.avoid, &w.excluded) {
 		fail("a request of account %q has no endpoint to wait for", w.item.Account)
 	}
 	if !p.blocked && !p.queue.AtCap(&w.item) && p.acceptLocked(&w.item) {

@@ -77,6 +77,10 @@
 // (Request.Progress): its position among those to be served next, by what is likely and not by the most that can go
 // first, and the wait by the same rate. Its own goroutine computes that, once a second.
 //
+// A request that only some endpoints may serve (Request.Excluded), such as one for an adapter, leaves through the slots of these: what is ahead
+// of it drains at the pool's rate, but what only the same endpoints may serve at the rate of their slots, and whichever takes longer comes
+// before its own turn there. Retry-After is computed likewise, from the pending retries of requests that the same endpoints may serve.
+//
 // # Retry-After
 //
 // Retry-After is (requests ahead + pending retries ahead) / rate, where pending retries are the clients that were

@@ -224,7 +224,7 @@ func (e *endpoint) stopFull() {
 
 // chooseLocked returns the endpoint that the policy chooses for a request that avoids these IDs; nil if no slot is free for
 // it. The search begins behind the last choice, so equals take turns.
-func (p *Pool) chooseLocked(avoid []string) *endpoint {
+func (p *Pool) chooseLocked(avoid []string, excluded *Exclusions) *endpoint {
 	var best *endpoint
 	n := len(p.order)
 	for i := range n {
@@ -233,7 +233,7 @@ func (p *Pool) chooseLocked(avoid []string) *endpoint {
 			at -= n
 		}
 		e := p.order[at]
-		if e.free() == 0 || avoided(avoid, e) {
+		if e.free() == 0 || avoided(avoid, excluded, e) {
 			continue
 		}
 		if p.config.Policy == RoundRobin {
@@ -247,10 +247,12 @@ func (p *Pool) chooseLocked(avoid []string) *endpoint {
 }
 
 // hasEndpointLocked reports whether there is an endpoint to wait for, for a request that avoids these IDs.
-func (p *Pool) hasEndpointLocked(avoid []string) bool {
+func (p *Pool) hasEndpointLocked(avoid []string, excluded *Exclusions) bool {
 	return slices.ContainsFunc(p.order, func(e *endpoint) bool {
-		return e.serves() && !avoided(avoid, e)
+		return e.serves() && !avoided(avoid, excluded, e)
 	})
 }
 
-func avoided(avoid []string, e *endpoint) bool { return len(avoid) > 0 && slices.Contains(avoid, e.ID) }
+func avoided(avoid []string, excluded *Exclusions, e *endpoint) bool {
+	return len(avoid) > 0 && slices.Contains(avoid, e.ID) || !excluded.none() && excluded.Has(e.ID)
+}

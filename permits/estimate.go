@@ -2,10 +2,10 @@ package permits
 
 import "time"
 
-// estimatedRateLocked is the drain rate, or an estimate while that is not known. The estimate is good enough for
+// estimatedRateLocked is the drain rate of so many slots, or an estimate while that is not known. The estimate is good enough for
 // Retry-After, but not to refuse a request for it.
-func (p *Pool) estimatedRateLocked(now time.Duration) float64 {
-	return p.holds.rateIf(p.estimatedHoldLocked(now), now, p.fullSince, p.drainSlotsLocked())
+func (p *Pool) estimatedRateLocked(now time.Duration, slots int) float64 {
+	return p.holds.rateIf(p.estimatedHoldLocked(now), now, p.fullSince, slots)
 }
 
 // uncertaintyLocked is 1 before any permit was released, and falls to 0 by the time each slot was released four times.

@@ -171,6 +171,6 @@ func (p *Pool) acceptLocked(it *fairqueue.Item) bool {
 	if w.waitUntil <= p.dispatchedAt || w.ctx.Err() != nil {
 		return false // its goroutine is about to take it out of the queue; the slot would only come back
 	}
-	w.chosen = p.chooseLocked(w.avoid)
+	w.chosen = p.chooseLocked(w.avoid, &w.excluded)
 	return w.chosen != nil
 }

@@ -141,6 +141,9 @@ func visit(t *testing.T, p *permits.Pool, e *engines, r *rand.Rand) {
 		request.Avoid = []string{fmt.Sprint("e", r.IntN(3))}
 	}
 	if r.IntN(4) == 0 {
+		request.Excluded[r.IntN(2)] = permits.NewExclusion([]string{fmt.Sprint("e", r.IntN(3))})
+	}
+	if r.IntN(4) == 0 {
 		request.Deadline = time.Now().Add(time.Duration(r.IntN(400)-50) * time.Microsecond)
 	}
 	permit, err := p.Acquire(ctx, request)

@@ -143,7 +143,7 @@ func (m *model) choose(q *modelRequest) *modelEndpoint {
 	var best *modelEndpoint
 	for i := range m.order {
 		e := m.order[(m.turn+i)%len(m.order)]
-		if m.free(e) == 0 || slices.Contains(q.Avoid, e.ID) {
+		if m.free(e) == 0 || slices.Contains(q.Avoid, e.ID) || q.Excluded.Has(e.ID) {
 			continue
 		}
 		load := func(e *modelEndpoint) float64 {
@@ -165,7 +165,7 @@ func (m *model) free(e *modelEndpoint) int {
 
 func (m *model) hasEndpoint(q *modelRequest) bool {
 	return slices.ContainsFunc(m.order, func(e *modelEndpoint) bool {
-		return e.usable && e.Concurrency > 0 && !e.Draining && !slices.Contains(q.Avoid, e.ID)
+		return e.usable && e.Concurrency > 0 && !e.Draining && !slices.Contains(q.Avoid, e.ID) && !q.Excluded.Has(e.ID)
 	})
 }
 

@@ -42,6 +42,7 @@ type Pool struct {
 	fullSince      time.Duration // negative: not full
 	holds          holds
 	pendingRetries [Batch + 1]pendingRetries // by band
+	restricted     map[uint64]*restricted    // by the key of the exclusions
 	rand           *rand.Rand
 }
 
@@ -108,7 +109,7 @@ func (p *Pool) loadLocked(now time.Duration) Load {
 		l.Known = true
 		return l
 	}
-	l.Expected, l.Known = p.expectedLocked(now, fairqueue.Claim{Band: Standard})
+	l.Expected, l.Known = p.expectedLocked(now, fairqueue.Claim{Band: Standard}, &Exclusions{})
 	return l
 }
 
@@ -143,7 +144,7 @@ func (p *Pool) adjustLocked(now time.Duration, lost bool) {
 		Learn:        p.config.Cost == ByTokens,
 	})
 	if lost {
-		p.rejectWaitersLocked(now, NoEndpoint, func(w *waiter) bool { return !p.hasEndpointLocked(w.avoid) })
+		p.rejectWaitersLocked(now, NoEndpoint, func(w *waiter) bool { return !p.hasEndpointLocked(w.avoid, &w.excluded) })
 	}
 	p.dispatchLocked(now)
 }

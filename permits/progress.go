@@ -57,8 +57,8 @@ func (p *Pool) progress(w *waiter) (Progress, bool) {
 	}
 	ahead := p.queue.AheadOf(&w.item)
 	progress := Progress{Position: 1 + int(math.Round(ahead))}
-	if rate := p.rateLocked(now); rate > 0 {
-		progress.Expected, progress.Known = seconds((ahead+1)/rate).Round(time.Millisecond), true
+	if expected, known := p.untilServedLocked(now, &w.excluded, ahead, p.waitingAlikeLocked(&w.excluded)-1); known {
+		progress.Expected, progress.Known = expected.Round(time.Millisecond), true
 	}
 	return progress, true
 }

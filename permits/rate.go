@@ -81,12 +81,8 @@ func (p *Pool) rateLocked(now time.Duration) float64 {
 }
 
 // expectedLocked returns how long a newcomer without a free slot would wait, and whether that is known.
-func (p *Pool) expectedLocked(now time.Duration, claim fairqueue.Claim) (time.Duration, bool) {
-	rate := p.rateLocked(now)
-	if rate == 0 {
-		return 0, false
-	}
-	return seconds((p.queue.Ahead(claim) + 1) / rate), true
+func (p *Pool) expectedLocked(now time.Duration, claim fairqueue.Claim, x *Exclusions) (time.Duration, bool) {
+	return p.untilServedLocked(now, x, p.queue.Ahead(claim), p.waitingAlikeLocked(x))
 }
 
 // seconds converts to a duration of at most maxExpectedWait: a rate close to 0 must not overflow.

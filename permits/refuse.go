@@ -24,12 +24,15 @@ func (p *Pool) refuseWaitLocked(now time.Duration, a *arrival, bound Reason) *Re
 func (p *Pool) refuseForLocked(now time.Duration, a *arrival, bound, reason Reason) *Refusal {
 	p.refused[reason]++
 	r := &Refusal{Reason: reason, MayWait: bound == Busy || bound == QueueTimeout, Waited: a.waited}
-	r.Expected, _ = p.expectedLocked(now, a.claim)
+	r.Expected, _ = p.expectedLocked(now, a.claim, &a.excluded)
 	r.RetryAfter = p.retryAfterLocked(now, a)
 	if reason == Moved || a.bounded && bound != QueueFull && bound != AccountQueueFull {
 		return r // it tries elsewhere, and may ask here again without that bound before its client is answered
 	}
 	p.pendingRetries[a.claim.Band].add(now, now+r.RetryAfter, a.claim, a.returnProbability)
+	if alike := p.restrictLocked(now, &a.excluded); alike != nil {
+		alike.retries.add(now, now+r.RetryAfter, a.claim, a.returnProbability)
+	}
 	return r
 }
 
@@ -53,8 +56,8 @@ const (
 // and pending retries.
 func (p *Pool) retryAfterLocked(now time.Duration, a *arrival) time.Duration {
 	after := minRetryAfter
-	if rate := p.estimatedRateLocked(now); rate > 0 {
-		after = seconds((p.queue.Ahead(a.claim) + p.retriesAheadLocked(now, a.claim)) / rate)
+	if until, known := p.untilRetryLocked(now, a); known {
+		after = until
 	}
 	// While the rate is an estimate, retries are spread widely, so that most find room also if the estimate is far too
 	// short, or so long that it meets the bound.

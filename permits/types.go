@@ -122,6 +122,10 @@ type Request struct {
 	StandIn bool
 	Avoid   []string // IDs of endpoints that it must not get; the caller must not change it while Acquire runs
 
+	// Excluded are endpoints that it must not get either, and neither would its client's next request: the expected wait and Retry-After
+	// count only the slots of the others.
+	Excluded Exclusions
+
 	// Progress, if set, is called with the request's progress: when it begins to wait, then once a second. Acquire calls it,
 	// and cannot return a permit meanwhile.
 	Progress func(Progress)

@@ -82,6 +82,7 @@ func (p *Pool) resolveLocked(w *waiter) {
 		w.standIn = false
 		p.standIns--
 	}
+	p.waitsLocked(w, -1)
 	w.resolved = true
 	close(w.ready)
 }
