@@ -1,6 +1,10 @@
 package admission
 
-import "time"
+import (
+	"time"
+
+	"colonnade/fleet"
+)
 
 // Constants for tests from outside the package.
 const (
@@ -24,3 +28,13 @@ func (m *Manager) BeginLimitProbe(url string, below int) {
 		g.probe.phase, g.probe.below, g.probe.began = probeHold, below, now
 	})
 }
+
+// ApplyModels takes the models of a table, as Apply does among other things.
+func (m *Manager) ApplyModels(t *fleet.Table) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.applyModelsLocked(t)
+}
+
+// PublishedLacks is another value each time that what the pool's engines lack was published.
+func (p *Pool) PublishedLacks() any { return p.lacking.Load() }

@@ -1,13 +1,10 @@
 package admission
 
 import (
-	"cmp"
 	"slices"
-	"strings"
 	"time"
 
 	"colonnade/fleet"
-	"colonnade/permits"
 )
 
 // Lack is what an engine does not have, by its own words: a model, or a path of the API. One of the fields is set.
@@ -34,11 +31,11 @@ type lack struct {
 	times    int       // that the engine has said so
 }
 
+// over reports whether the engine could have been asked again for so long that the lack says nothing any more.
+func (l *lack) over(now time.Time) bool { return !l.until.IsZero() && now.Sub(l.until) > maxLack }
+
 // holds reports whether the engine gets no requests for what it lacks.
 func (l *lack) holds(now time.Time) bool { return l.until.IsZero() || now.Before(l.until) }
-
-// lacking has what engines of a pool lack: by [Lack.name], the engines by URL. It is immutable.
-type lacking map[string]map[string]lack
 
 // Lacks reports that e has said that it lacks something. It has not failed: only requests for that, and no others, are kept from it, for
 // a second that doubles each time up to a minute. This ends when e restarts, when its list of models has the model, and when its
@@ -67,22 +64,26 @@ func (p *Pool) Lacks(e *fleet.Endpoint, l Lack, reason string) {
 		engine.lacks = map[string]lack{}
 	}
 	engine.lacks[l.name()] = known
-	m.publishLacksLocked(p)
+	p.publishLackLocked(l.name(), now)
 }
 
 // Serves reports that e has served a model at a path, so that it lacks neither.
 func (p *Pool) Serves(e *fleet.Endpoint, model, path string) {
 	all := p.lacking.Load()
-	if all == nil || (*all)[model][e.URL].times == 0 && (*all)[path][e.URL].times == 0 {
+	if all == nil || (*all)[model].of(e.URL).times == 0 && (*all)[path].of(e.URL).times == 0 {
 		return // it has said nothing of the sort: what the documents say of adapters stands
 	}
 	m := p.manager
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if engine, ok := m.engines[e.URL]; ok && engine.pool == p {
-		delete(engine.lacks, model)
-		delete(engine.lacks, path)
-		m.publishLacksLocked(p)
+		now := time.Now()
+		for _, name := range [...]string{model, path} {
+			if _, lacked := engine.lacks[name]; lacked {
+				delete(engine.lacks, name)
+				p.publishLackLocked(name, now)
+			}
+		}
 	}
 }
 
@@ -96,107 +97,16 @@ func (m *Manager) upstreamLocked(e *fleet.Endpoint, l Lack) string {
 	return ""
 }
 
-// Avoid returns the IDs of the endpoints that a request must not get: those in base, and those that lack its model or its path. It costs
-// next to nothing while no endpoint of the pool lacks anything.
-func (p *Pool) Avoid(base []string, model, path string) []string {
-	all := p.lacking.Load()
-	if all == nil {
-		return base
-	}
-	var out []string
-	now := time.Now()
-	for _, name := range [...]string{model, path} {
-		for url, l := range (*all)[name] {
-			if l.holds(now) && !slices.Contains(out, url) {
-				out = append(out, url)
-			}
-		}
-	}
-	if out == nil {
-		return base
-	}
-	return append(out, base...)
-}
-
-// HasIt reports whether an endpoint may get requests for a model at a path.
-func (p *Pool) HasIt(e *fleet.Endpoint, model, path string) bool {
-	return !slices.Contains(p.Avoid(nil, model, path), e.URL)
-}
-
-// LackedByAll returns what all endpoints of the pool lack that do not drain, of the model and the path of a request, and for how long that holds at least.
-// ok is false if an endpoint may have both, whether it is up or not.
-func (p *Pool) LackedByAll(model, path string) (l Lack, again time.Duration, ok bool) {
-	all, endpoints, now := p.lacking.Load(), *p.endpoints.Load(), time.Now()
-	if all == nil || len(endpoints) == 0 {
-		return Lack{}, 0, false
-	}
-	again = maxLack
-	withoutPath, serving := 0, 0
-	for url, e := range endpoints {
-		if e.Draining() {
-			continue
-		}
-		serving++
-		ofModel, ofPath := (*all)[model][url], (*all)[path][url]
-		inModel, inPath := ofModel.Model != "" && ofModel.holds(now), ofPath.Path != "" && ofPath.holds(now)
-		switch {
-		case inPath:
-			withoutPath++
-			again = min(again, ofPath.until.Sub(now))
-		case inModel && !ofModel.until.IsZero():
-			again = min(again, ofModel.until.Sub(now))
-		case !inModel:
-			return Lack{}, 0, false
-		}
-	}
-	if serving == 0 {
-		return Lack{}, 0, false
-	}
-	if withoutPath == serving {
-		return Lack{Path: path}, again, true
-	}
-	return Lack{Model: model}, again, true
-}
-
-// publishLacksLocked makes requests see what the engines of p lack.
-func (m *Manager) publishLacksLocked(p *Pool) {
-	all := lacking{}
-	add := func(url string, l lack) {
-		if all[l.name()] == nil {
-			all[l.name()] = map[string]lack{}
-		}
-		all[l.name()][url] = l
-	}
-	for url, e := range m.engines {
-		if e.pool != p {
-			continue
-		}
-		for _, l := range e.lacks {
-			add(url, l)
-		}
-	}
-	for _, model := range m.models[p.name] {
-		for url, l := range m.withoutAdapterLocked(p, model) {
-			add(url, l)
-		}
-	}
-	if len(all) == 0 {
-		p.lacking.Store(nil)
-		return
-	}
-	p.lacking.Store(&all)
-}
-
 // withoutAdapterLocked returns the engines of p that do not have the adapter of a model: by their documents, or by their lists of models
 // if another engine is known to have it. A list alone proves little, since some engines load an adapter with its first request.
-func (m *Manager) withoutAdapterLocked(p *Pool, model *fleet.Model) map[string]lack {
+func (p *Pool) withoutAdapterLocked(model *fleet.Model) map[string]lack {
 	if model.Adapter == "" {
 		return nil
 	}
 	without, unlisted, found := map[string]lack{}, []string{}, false
-	for url, e := range m.engines {
+	for url, e := range p.members {
 		switch {
-		case e.pool != p || e.endpoint.Draining():
+		case e.endpoint.Draining():
 		case e.endpoint.Adapters != nil:
 			if slices.Contains(e.endpoint.Adapters, model.Adapter) {
 				found = true
@@ -247,14 +157,18 @@ func (m *Manager) NoteModels(url string, names []string) {
 	if !ok || e.pool == nil {
 		return
 	}
+	now, changed := time.Now(), !slices.Equal(e.listed, names) || e.listed == nil
 	e.listed = names
 	for _, model := range m.models[e.pool.name] {
-		if _, lacked := e.lacks[model.Name]; lacked && e.has(model) {
+		_, lacked := e.lacks[model.Name]
+		if lacked = lacked && e.has(model); lacked {
 			m.logger.Info("endpoint has the model again", "endpoint", e.endpoint.ID, "url", url, "pool", e.pool.name, "model", model.Name)
 			delete(e.lacks, model.Name)
 		}
+		if lacked || changed && model.Adapter != "" {
+			e.pool.publishLackLocked(model.Name, now)
+		}
 	}
-	m.publishLacksLocked(e.pool)
 }
 
 // forgetLacks forgets what the engine at url has said that it lacks, after it was out: it may have been started with more.
@@ -266,45 +180,35 @@ func (m *Manager) forgetLacks(url string) {
 		return
 	}
 	e.lacks, e.listed = nil, nil
-	m.publishLacksLocked(e.pool)
+	e.pool.publishLacksLocked()
 }
 
-// applyModelsLocked takes the models of a table. It forgets what engines have said about a model under another name, or one that is
-// gone.
+// applyModelsLocked takes the models of a table, and publishes what engines lack in the pools whose models or endpoints have changed. It
+// forgets what engines have said about a model under another name, or one that is gone.
 func (m *Manager) applyModelsLocked(t *fleet.Table) {
+	before := m.models
 	m.models = map[string][]*fleet.Model{}
 	for _, model := range t.Models() {
 		m.models[model.Pool] = append(m.models[model.Pool], model)
 	}
-	for _, e := range m.engines {
+	for name, p := range m.pools {
+		if changed := !slices.Equal(before[name], m.models[name]); changed {
+			p.forgetRenamedLocked()
+		} else if !p.membersChanged {
+			continue
+		}
+		p.membersChanged = false
+		p.publishLacksLocked()
+	}
+}
+
+// forgetRenamedLocked forgets what engines have said about a model that has another name at them now, or is gone.
+func (p *Pool) forgetRenamedLocked() {
+	for _, e := range p.members {
 		for name, l := range e.lacks {
-			if e.pool == nil || l.Model != "" && m.upstreamLocked(e.endpoint, l.Lack) != l.upstream {
+			if l.Model != "" && p.manager.upstreamLocked(e.endpoint, l.Lack) != l.upstream {
 				delete(e.lacks, name)
 			}
 		}
 	}
-	for _, p := range m.pools {
-		m.publishLacksLocked(p)
-	}
-}
-
-// lackStats describes what the pool's endpoints lack, by URL and name.
-func (p *Pool) lackStats() (list []permits.LackStats) {
-	all, now := p.lacking.Load(), time.Now()
-	if all == nil {
-		return nil
-	}
-	for _, of := range *all {
-		for url, l := range of {
-			s := permits.LackStats{URL: url, Model: l.Model, Path: l.Path, Reason: l.reason}
-			if !l.until.IsZero() {
-				s.AgainSeconds = new(max(0, l.until.Sub(now).Seconds()))
-			}
-			list = append(list, s)
-		}
-	}
-	slices.SortFunc(list, func(a, b permits.LackStats) int {
-		return cmp.Or(strings.Compare(a.URL, b.URL), strings.Compare(a.Model+a.Path, b.Model+b.Path))
-	})
-	return list
 }

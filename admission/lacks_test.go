@@ -15,12 +15,14 @@ const chatPath = "/v1/chat/completions"
 // wantAvoided expects that requests of a model do not go to these endpoints, by ID, of the pool a.
 func (s *scenario) wantAvoided(model, when string, ids ...string) {
 	s.Helper()
-	got := s.pool("a").Avoid(nil, model, chatPath)
+	excluded := s.pool("a").Excluded(model, chatPath)
+	got := append(excluded[0].IDs(), excluded[1].IDs()...)
 	want := make([]string, 0, len(ids))
 	for _, id := range ids {
 		want = append(want, "http://"+id+":8000")
 	}
 	slices.Sort(got)
+	got = slices.Compact(got)
 	if !slices.Equal(got, want) && len(got)+len(want) > 0 {
 		s.Errorf("%s: requests for %s avoid %v, want %v", when, model, got, want)
 	}
@@ -141,5 +143,36 @@ func TestPathThatAllLack(t *testing.T) {
 		if _, _, ok := s.pool("a").LackedByAll("base", "/v1/embeddings"); ok {
 			t.Error("another path")
 		}
+	})
+}
+
+// A table publishes what engines lack only for the pools whose models or endpoints it changes, and a list only if it says something new.
+func TestWhatDidNotChangeIsNotPublishedAgain(t *testing.T) {
+	play(t, func(s *scenario) {
+		s.put(endpoints("a", 1, "one") + "adapters: []\n---\n" + endpoints("a", 1, "two") + "---\n" + endpoints("b", 1, "three") +
+			"---\nkey: models/sql\npool: a\nadapter: sql-v1\n---\nkey: models/base\npool: b\n")
+		synctest.Wait()
+		s.NoteModels("http://two:8000", []string{"base", "sql-v1"})
+		before := s.pool("a").PublishedLacks()
+		step := func(what string, published bool, do func()) {
+			t.Helper()
+			do()
+			if again := s.pool("a").PublishedLacks(); (again != before) != published {
+				t.Errorf("%s: published: %v, want %v", what, again != before, published)
+			}
+			before = s.pool("a").PublishedLacks()
+		}
+		step("a model of another pool", false, func() { s.put("key: models/base\npool: b\nupstream_name: v2\n") })
+		step("an endpoint of another pool", false, func() { s.put(endpoints("b", 2, "three")) })
+		step("the same list", false, func() { s.NoteModels("http://two:8000", []string{"base", "sql-v1"}) })
+		step("another list", true, func() { s.NoteModels("http://two:8000", []string{"base"}) })
+		step("an endpoint's adapters", true, func() { s.put(endpoints("a", 1, "one") + "adapters: [sql-v1]\n") })
+		s.wantAvoided("sql", "when only the other has the adapter", "two")
+		step("the model's adapter", true, func() { s.put("key: models/sql\npool: a\nadapter: sql-v2\n") })
+		s.wantAvoided("sql", "when the one that said what it has has not the adapter", "one")
+		step("an endpoint less", true, func() { s.remove("endpoints/ams/one") })
+		s.wantAvoided("sql", "when only one that said nothing is left")
+		step("an endpoint from another pool", true, func() { s.put(endpoints("a", 1, "three") + "adapters: [sql-v2]\n") })
+		s.wantAvoided("sql", "when one has come that has it", "two")
 	})
 }

@@ -104,7 +104,7 @@ func (m *Manager) Apply(t *fleet.Table) {
 	}
 	for url, e := range m.engines {
 		if !present[url] {
-			e.pool = nil
+			e.moveTo(nil, url)
 		}
 	}
 	m.applyModelsLocked(t)
@@ -142,7 +142,7 @@ func (m *Manager) configureLocked(doc *fleet.Pool) {
 	config.Fence = m.fence
 	p, ok := m.pools[doc.Name]
 	if !ok {
-		p = &Pool{name: doc.Name, manager: m, permits: permits.New(config)}
+		p = &Pool{name: doc.Name, manager: m, permits: permits.New(config), members: map[string]*engine{}}
 		m.pools[doc.Name] = p
 		p.permits.SetHome(m.isHomeLocked(doc.Name))
 		if m.closed {
@@ -168,12 +168,29 @@ func (m *Manager) addEndpointLocked(e *fleet.Endpoint, p *Pool) {
 		known.checkDue = true
 		known.wake()
 	}
+	known.moveTo(p, e.URL)
 	if known.endpoint != e {
-		known.lacks = nil // the document says now how the engine is asked
+		known.lacks, p.membersChanged = nil, true // the document says now how the engine is asked
 	}
 	wasAdapting := known.endpoint != nil && known.adapts()
-	known.endpoint, known.pool = e, p
+	known.endpoint = e
 	known.updateGradientLocked(time.Now(), wasAdapting)
+}
+
+// moveTo puts the engine at url into a pool; nil: into none.
+func (e *engine) moveTo(p *Pool, url string) {
+	if e.pool == p {
+		return
+	}
+	if e.pool != nil {
+		delete(e.pool.members, url)
+		e.pool.membersChanged = true
+		e.lacks, e.listed = nil, nil
+	}
+	if e.pool = p; p != nil {
+		p.members[url] = e
+		p.membersChanged = true
+	}
 }
 
 // wake makes the engine's monitor compute anew when to probe next.

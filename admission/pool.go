@@ -20,7 +20,11 @@ type Pool struct {
 	name    string
 	manager *Manager
 	permits *permits.Pool
-	removed bool // the last table does not have it; guarded by the manager's mutex
+
+	// Guarded by the manager's mutex.
+	removed        bool               // the last table does not have it
+	members        map[string]*engine // its engines, by URL
+	membersChanged bool               // since what they lack was published last
 
 	document  atomic.Pointer[fleet.Pool]
 	endpoints atomic.Pointer[map[string]member] // by URL

@@ -160,7 +160,8 @@ func (c *call) permitRequest() permits.Request {
 		Arrived:           c.arrived.Add(-time.Duration(c.token.Waited)),
 		Rejoin:            c.keepsPlace(),
 		StandIn:           c.standIn,
-		Avoid:             c.pool.Avoid(c.failedURLs, c.model.Name, c.route.Path),
+		Avoid:             c.failedURLs,
+		Excluded:          c.pool.Excluded(c.model.Name, c.route.Path),
 	}
 	switch c.token.Wait {
 	case hop.WaitFull:

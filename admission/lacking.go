@@ -1,0 +1,198 @@
+package admission
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"colonnade/fleet"
+	"colonnade/permits"
+)
+
+// lacking has what engines of a pool lack, by [Lack.name]. It is immutable.
+type lacking map[string]*lackers
+
+// lackers are the engines of a pool that lack one thing. It is immutable; nil is none.
+type lackers struct {
+	engines  map[string]lack    // by URL
+	excluded *permits.Exclusion // the engines of which the lack holds
+	until    time.Time          // when the first of these is asked again; zero: none is, by the passing of time
+}
+
+// of returns what is known of an engine; the zero lack if that is nothing.
+func (l *lackers) of(url string) lack {
+	if l == nil {
+		return lack{}
+	}
+	return l.engines[url]
+}
+
+func newLackers(engines map[string]lack, now time.Time) *lackers {
+	made, holding := &lackers{engines: engines}, make([]string, 0, len(engines))
+	for url, l := range engines {
+		if !l.holds(now) {
+			continue
+		}
+		holding = append(holding, url)
+		if !l.until.IsZero() && (made.until.IsZero() || l.until.Before(made.until)) {
+			made.until = l.until
+		}
+	}
+	made.excluded = permits.NewExclusion(holding)
+	return made
+}
+
+// Excluded returns the endpoints that a request must not get, since they lack its model or its path. It costs next to nothing while no
+// endpoint of the pool lacks anything.
+func (p *Pool) Excluded(model, path string) (x permits.Exclusions) {
+	if all := p.lacking.Load(); all != nil {
+		x[0], x[1] = p.excluded(*all, model), p.excluded(*all, path)
+	}
+	return x
+}
+
+func (p *Pool) excluded(all lacking, name string) *permits.Exclusion {
+	l := all[name]
+	if l == nil {
+		return nil
+	}
+	now := time.Now()
+	if l.until.IsZero() || now.Before(l.until) {
+		return l.excluded
+	}
+	m := p.manager // the time of an engine is over: it is asked again
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p.publishLackLocked(name, now)
+	if renewed := p.lacking.Load(); renewed != nil && (*renewed)[name] != nil {
+		return (*renewed)[name].excluded
+	}
+	return nil
+}
+
+// HasIt reports whether an endpoint may get requests for a model at a path.
+func (p *Pool) HasIt(e *fleet.Endpoint, model, path string) bool {
+	x := p.Excluded(model, path)
+	return !x.Has(e.URL)
+}
+
+// LackedByAll returns what all endpoints of the pool lack that do not drain, of the model and the path of a request, and for how long that
+// holds at least. ok is false if an endpoint may have both, whether it is up or not.
+func (p *Pool) LackedByAll(model, path string) (l Lack, again time.Duration, ok bool) {
+	all, endpoints, now := p.lacking.Load(), *p.endpoints.Load(), time.Now()
+	if all == nil || len(endpoints) == 0 {
+		return Lack{}, 0, false
+	}
+	again = maxLack
+	withoutPath, serving := 0, 0
+	for url, e := range endpoints {
+		if e.Draining() {
+			continue
+		}
+		serving++
+		ofModel, ofPath := (*all)[model].of(url), (*all)[path].of(url)
+		inModel, inPath := ofModel.Model != "" && ofModel.holds(now), ofPath.Path != "" && ofPath.holds(now)
+		switch {
+		case inPath:
+			withoutPath++
+			again = min(again, ofPath.until.Sub(now))
+		case inModel && !ofModel.until.IsZero():
+			again = min(again, ofModel.until.Sub(now))
+		case !inModel:
+			return Lack{}, 0, false
+		}
+	}
+	if serving == 0 {
+		return Lack{}, 0, false
+	}
+	if withoutPath == serving {
+		return Lack{Path: path}, again, true
+	}
+	return Lack{Model: model}, again, true
+}
+
+// publishLacksLocked makes requests see everything that the engines of p lack.
+func (p *Pool) publishLacksLocked() {
+	now, found := time.Now(), map[string]map[string]lack{}
+	for url, e := range p.members {
+		for name, l := range e.lacks {
+			if found[name] == nil {
+				found[name] = map[string]lack{}
+			}
+			found[name][url] = l
+		}
+	}
+	for _, model := range p.manager.models[p.name] {
+		for url, l := range p.withoutAdapterLocked(model) {
+			if found[model.Name] == nil {
+				found[model.Name] = map[string]lack{}
+			}
+			found[model.Name][url] = l
+		}
+	}
+	all := make(lacking, len(found))
+	for name, engines := range found {
+		all[name] = newLackers(engines, now)
+	}
+	p.storeLacking(all)
+}
+
+// publishLackLocked makes requests see which engines of p lack what a name stands for, of which something may have changed.
+func (p *Pool) publishLackLocked(name string, now time.Time) {
+	engines := map[string]lack{}
+	for url, e := range p.members {
+		if l, lacked := e.lacks[name]; lacked {
+			engines[url] = l
+		}
+	}
+	for _, model := range p.manager.models[p.name] {
+		if model.Name == name {
+			for url, l := range p.withoutAdapterLocked(model) {
+				engines[url] = l
+			}
+		}
+	}
+	all := lacking{}
+	if before := p.lacking.Load(); before != nil {
+		all = maps.Clone(*before)
+	}
+	delete(all, name)
+	if len(engines) > 0 {
+		all[name] = newLackers(engines, now)
+	}
+	p.storeLacking(all)
+}
+
+func (p *Pool) storeLacking(all lacking) {
+	if len(all) == 0 {
+		p.lacking.Store(nil)
+		return
+	}
+	p.lacking.Store(&all)
+}
+
+// lackStats describes what the pool's endpoints lack, by URL and name.
+func (p *Pool) lackStats() (list []permits.LackStats) {
+	all, now := p.lacking.Load(), time.Now()
+	if all == nil {
+		return nil
+	}
+	for _, of := range *all {
+		for url, l := range of.engines {
+			if l.over(now) {
+				continue
+			}
+			s := permits.LackStats{URL: url, Model: l.Model, Path: l.Path, Reason: l.reason}
+			if !l.until.IsZero() {
+				s.AgainSeconds = new(max(0, l.until.Sub(now).Seconds()))
+			}
+			list = append(list, s)
+		}
+	}
+	slices.SortFunc(list, func(a, b permits.LackStats) int {
+		return cmp.Or(strings.Compare(a.URL, b.URL), strings.Compare(a.Model+a.Path, b.Model+b.Path))
+	})
+	return list
+}

@@ -1,0 +1,45 @@
+package admission_test
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"colonnade/admission"
+	"colonnade/fleet"
+	"colonnade/fleet/document"
+)
+
+// BenchmarkApplyModels takes a table in which one document of a model has changed, beside ten thousand endpoints in a thousand pools with two
+// models each, one of them with an adapter.
+func BenchmarkApplyModels(b *testing.B) {
+	var yaml strings.Builder
+	for i := range 1000 {
+		pool := fmt.Sprint("p", i)
+		for j := range 10 {
+			yaml.WriteString(endpoints(pool, 8, fmt.Sprint("e", i, "-", j)) + "---\n")
+		}
+		fmt.Fprintf(&yaml, "key: models/m%d\npool: %s\n---\nkey: models/a%d\npool: %s\nadapter: sql\n---\n", i, pool, i, pool)
+	}
+	// No Run: ten thousand health checks would compete for the mutex.
+	s := &scenario{TB: b, documents: document.NewSet()}
+	s.Manager = admission.NewManager("ams", s.checkHealth, slog.New(slog.DiscardHandler))
+	s.put(yaml.String() + "key: models/m7\npool: p7\n")
+	var tables [2]*fleet.Table
+	for i := range tables {
+		tables[i] = s.table(fmt.Sprintf("key: models/m7\npool: p7\nupstream_name: v%d\n", i))
+	}
+	b.Run("models", func(b *testing.B) {
+		b.ReportAllocs()
+		for i := 0; b.Loop(); i++ {
+			s.ApplyModels(tables[i%2])
+		}
+	})
+	b.Run("table", func(b *testing.B) {
+		b.ReportAllocs()
+		for i := 0; b.Loop(); i++ {
+			s.Apply(tables[i%2])
+		}
+	})
+}
