@@ -21,6 +21,7 @@ type callLimits struct {
 	levels  []ratelimit.Level  // of each bound, when the request was admitted or refused
 	taken   bool               // the request was admitted
 	prompt  float64            // tokens of the prompt, estimated
+	outputs float64            // tokens of the answers, estimated
 	used    usedTokens
 }
 
@@ -54,8 +55,8 @@ func (c *call) takeLimits(t *fleet.Table) *openai.Error {
 	if !account.Bounds() && c.caller.KeyLimits == nil && !all.Bounds() {
 		return nil
 	}
-	l := &callLimits{prompt: estimatePrompt(c.route.API, c.raw)}
-	tokens := l.prompt + c.entry.outputs.estimate(c)
+	l := &callLimits{prompt: estimatePrompt(c.route.API, c.raw), outputs: c.entry.outputs.estimate(c)}
+	tokens := l.prompt + l.outputs
 	l.demand(ofAccount, c.caller.Account.Name, &account, tokens, c.arrived)
 	if c.caller.KeyLimits != nil {
 		l.demand(ofKey, c.caller.KeyID, c.caller.KeyLimits, tokens, c.arrived)

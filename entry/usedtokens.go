@@ -2,6 +2,7 @@ package entry
 
 import (
 	"bytes"
+	"slices"
 	"sync"
 	"time"
 
@@ -23,9 +24,9 @@ const (
 // usedTokens is what an answer has used.
 type usedTokens struct {
 	openai.Usage
-	answered   bool // an engine has answered the request with success
-	reported   bool // with usage
-	unreported int  // tokens that were generated and are in no usage report, estimated
+	answered   bool    // an engine has answered the request with success
+	reported   bool    // with usage
+	unreported float64 // tokens that were generated and are in no usage report, estimated
 }
 
 // noteUsage notes the usage of the answer that is relayed.
@@ -36,15 +37,19 @@ func (c *call) noteUsage(answer *transport.Response) {
 	u := &c.limits.used
 	u.answered = true
 	u.Usage, u.reported = answer.Usage()
-	if stream := answer.Stream(); stream != nil && !(u.reported && stream.Ended()) {
-		u.unreported = stream.UnreportedDeltas()
+	switch stream := answer.Stream(); {
+	case stream != nil && !(u.reported && stream.Ended()):
+		u.unreported = float64(stream.UnreportedDeltas())
+	case stream == nil && !u.reported:
+		body, _ := answer.Body() // of a long one, the part that has not been relayed
+		u.unreported = min(c.limits.outputs, float64(answer.Size()+int64(len(body)))/bytesOfToken)
 	}
 }
 
 // noteSessionUsage notes the usage of a realtime session whose engine's end is in this process. Of any other, only bytes are known here.
 func (c *call) noteSessionUsage(end *realtime.SessionOutcome) {
 	if c.limits != nil {
-		c.limits.used = usedTokens{Usage: end.Usage, answered: true, reported: end.HasUsage, unreported: end.UnreportedDeltas}
+		c.limits.used = usedTokens{Usage: end.Usage, answered: true, reported: end.HasUsage, unreported: float64(end.UnreportedDeltas)}
 	}
 }
 
@@ -57,7 +62,10 @@ func (c *call) settleLimits(outcome analytics.Outcome) {
 	l.taken = false
 	used := l.tokens(outcome, len(c.path) > 0)
 	if l.used.reported {
-		c.entry.outputs.learn(c.caller.Account.Name, float64(l.used.Completion+l.used.unreported)/c.body.Outputs())
+		c.entry.outputs.learn(c.caller.Account.Name, (float64(l.used.Completion)+l.used.unreported)/c.body.Outputs())
+	}
+	if l.used.answered && !l.used.reported && l.boundsUsage() && l.prompt+l.used.unreported > 0 {
+		c.entry.metrics.UsageEstimated(c.model.Name)
 	}
 	settled := make([]ratelimit.Demand, 0, len(l.demands))
 	for i, b := range l.bounds {
@@ -79,27 +87,37 @@ func (c *call) settleLimits(outcome analytics.Outcome) {
 	}
 }
 
+// boundsUsage reports whether any limit bounds what answers use.
+func (l *callLimits) boundsUsage() bool {
+	return slices.ContainsFunc(l.bounds, func(b bound) bool { return b.kind != boundRequests })
+}
+
 // tokens returns the tokens that the request has used. Of an answer without usage, and of a request whose client has left before the answer,
 // the estimate for the prompt stands. A request that no engine has answered has used none.
 func (l *callLimits) tokens(outcome analytics.Outcome, sent bool) float64 {
 	switch {
 	case l.used.reported:
-		return float64(l.used.Prompt + l.used.Completion + l.used.unreported)
+		return float64(l.used.Prompt+l.used.Completion) + l.used.unreported
 	case l.used.answered:
-		return l.prompt + float64(l.used.unreported)
+		return l.prompt + l.used.unreported
 	case outcome == analytics.OutcomeClientGone && sent:
 		return l.prompt
 	}
 	return 0
 }
 
-// cost returns what the answer costs, as events of colos have it; 0 in another unit than the budget's.
+// cost returns what the answer costs, as events of colos have it, and without usage with the estimate for the prompt, which events do not
+// have; 0 in another unit than the budget's.
 func (l *callLimits) cost(m *fleet.Model, unit string) float64 {
 	price := m.Cost
 	if price.Per == 0 || unit != "" && unit != price.Unit {
 		return 0
 	}
-	return (float64(l.used.Prompt)*price.Input + float64(l.used.Completion+l.used.unreported)*price.Output) / float64(price.Per)
+	prompt := float64(l.used.Prompt)
+	if l.used.answered && !l.used.reported {
+		prompt = l.prompt
+	}
+	return (prompt*price.Input + (float64(l.used.Completion)+l.used.unreported)*price.Output) / float64(price.Per)
 }
 
 // estimatePrompt estimates the tokens of a request's prompt. Images in it and forms count at the end only.

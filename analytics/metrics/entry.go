@@ -26,6 +26,7 @@ type Entry struct {
 	reasons        reasonSet
 	accounts       *accounts
 	refusedByEntry *prometheus.CounterVec
+	usageEstimated *prometheus.CounterVec
 }
 
 // NewEntry registers an entry's metrics, with those of at most so many single accounts. table and models are called at each scrape.
@@ -34,10 +35,15 @@ func NewEntry(reg Registerer, table func() *fleet.Table, models func() []ModelSt
 		Name: "colonnade_refusals_by_entry_total",
 		Help: "Requests that this entry refused without asking a colo: all colos had refused more than ten of the account and model within a second.",
 	}, []string{"model"})
+	usageEstimated := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "colonnade_limits_usage_estimated_total",
+		Help: "Answers without a usage report that count against a limit of tokens or a budget by an estimate.",
+	}, []string{"model"})
 	m := &Entry{
 		accounts:       newEntryAccounts(reg, maxAccounts),
 		refusedByEntry: refusedByEntry,
-		requestMetrics: newRequestMetrics(reg, table, refusedByEntry.MetricVec),
+		usageEstimated: usageEstimated,
+		requestMetrics: newRequestMetrics(reg, table, refusedByEntry.MetricVec, usageEstimated.MetricVec),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "colonnade_forward_failures_total",
 			Help: "Requests forwarded to a colo that came back without an answer or a verdict of its server.",
@@ -83,6 +89,12 @@ func (m *Entry) ForwardFailure(colo string) {
 func (m *Entry) RefusedByEntry(model string) {
 	m.series.use(model)
 	m.refusedByEntry.WithLabelValues(model).Inc()
+}
+
+// UsageEstimated counts an answer without usage that counts against limits by an estimate.
+func (m *Entry) UsageEstimated(model string) {
+	m.series.use(model)
+	m.usageEstimated.WithLabelValues(model).Inc()
 }
 
 // Retried counts an attempt after the first.

@@ -35,6 +35,7 @@ func entryMetrics() *metrics.Registry {
 	m.ForwardFailure("c")
 	m.Refused("queue_full")
 	m.RefusedByEntry("m")
+	m.UsageEstimated("m")
 	metrics.RegisterColos(reg, func() []metrics.ColoState { return []metrics.ColoState{{Colo: "c"}} })
 	metrics.RegisterCertificate(reg, "public", time.Now)
 	metrics.RegisterRedis(reg, func() bool { return true })
