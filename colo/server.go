@@ -164,6 +164,9 @@ func (s *Server) Drain() {
 // Draining reports whether Drain was called.
 func (s *Server) Draining() bool { return s.draining.Load() }
 
+// InFlight returns the number of requests that have begun and not ended.
+func (s *Server) InFlight() int { return s.inflight.Count() }
+
 // Shutdown serves until no entry sends requests any more, then refuses new ones. It waits for running requests until ctx ends, then ends
 // them, and returns once none is left. The listener stays open until then: the verdict moved costs a request less than a closed port.
 func (s *Server) Shutdown(ctx context.Context, p server.DrainTimings) error {

@@ -210,6 +210,16 @@ func (e *Entry) Drain() {
 	e.http.Drain()
 }
 
+// Undrain ends what Drain has begun. It must not be called once Shutdown was.
+func (e *Entry) Undrain() {
+	e.probers.forgetDrain()
+	e.http.Undrain()
+	e.draining.Store(false)
+}
+
+// InFlight returns the number of requests that have begun and not ended.
+func (e *Entry) InFlight() int { return e.inflight.Count() }
+
 // Shutdown serves until load balancers have noticed the drain, then refuses new requests. It waits for running requests until ctx ends,
 // then ends them, and returns once none is left.
 func (e *Entry) Shutdown(ctx context.Context, p server.DrainTimings) error {

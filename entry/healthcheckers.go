@@ -50,6 +50,15 @@ func (p *healthCheckers) asked(address string, draining bool, now time.Time) {
 	}
 }
 
+// forgetDrain makes the next drain wait again until each health checker has got enough answers.
+func (p *healthCheckers) forgetDrain() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, who := range p.byAddress {
+		who.drainAnswers = 0
+	}
+}
+
 // expected reports whether a health checker that has not got enough answers will check again.
 func (p *healthCheckers) expected() bool {
 	now := time.Now()

@@ -65,15 +65,18 @@ func RunColo(ctx context.Context, c ColoConfig, serving func(Running)) error {
 		r.serveColo(t, srv, self, &isServing)
 		running := r.running()
 		running.Do, running.Boot = srv.Do, srv.Boot()
+		r.maintenance.begin(r.drainableServer(t.stopping, self))
 		serving(running)
 		<-t.stopping.Done()
+		r.maintenance.end()
 	}
 
 	drain, cancel := t.drainContext(c.Drain)
 	defer cancel()
 	if lease != nil && t.superseded.Err() == nil {
 		c.Logger.Info("draining", "node", c.Node, "for_at_most", c.Drain)
-		r.announceDrain(t, self.drain) // entries plan without this server from here on, and its siblings take over its pools
+		drained := func(ctx context.Context) error { return self.setState(ctx, fleet.StateDraining) }
+		r.announceDrain(t, drained) // entries plan without this server from here on, and its siblings take over its pools
 		s.keeper.AwaitHandover(drain, announceTimeout)
 	}
 	err = errors.Join(err, srv.Shutdown(drain, server.NewDrainTimings(c.Drain, coloNotice)))
@@ -209,7 +212,7 @@ func (r *runtime) coloPages(server *colo.Server, serving *atomic.Bool) admin.Con
 	return admin.Config{
 		Ready: func() error {
 			switch {
-			case server.Draining():
+			case server.Draining(), r.maintenance.draining() != nil:
 				return errors.New("draining")
 			case r.starting():
 				return errors.New("starting: no documents yet, since etcd has not answered")

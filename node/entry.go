@@ -84,15 +84,20 @@ func RunEntry(ctx context.Context, c EntryConfig, serving func(Running)) error {
 	self := r.entryDocument(&c)
 	lease := r.entryLease(self)
 	t.Go(func() error { return keepRegistered(t.ctx, lease, c.Logger) })
+	put := func(ctx context.Context, state string) error {
+		self.State = state
+		return lease.Update(ctx, encode(self))
+	}
+	r.maintenance.begin(r.drainableEntry(t.stopping, put))
 	serving(r.running())
 	<-t.stopping.Done()
+	r.maintenance.end()
 
 	c.Logger.Info("draining", "node", c.Node, "for_at_most", c.Drain)
 	drain, cancel := t.drainContext(c.Drain)
 	defer cancel()
 	e.Drain() // load balancers ask the entry, not etcd
-	self.State = fleet.StateDraining
-	r.announceDrain(t, func(ctx context.Context) error { return lease.Update(ctx, encode(self)) })
+	r.announceDrain(t, func(ctx context.Context) error { return put(ctx, fleet.StateDraining) })
 	err = e.Shutdown(drain, server.NewDrainTimings(c.Drain, entryNotice))
 	t.end() // deregisters
 	err = errors.Join(err, t.Wait())

@@ -33,6 +33,9 @@ func (r *runtime) problems() []problems.Problem {
 	if err := r.notReady(); err != nil {
 		l.Errorf(reasons.NodeNotReady, r.document(), "%s: is not ready: %v", r.name(), err)
 	}
+	if d := r.maintenance.draining(); d != nil {
+		l.Warnf(reasons.NodeDrained, r.document(), "%s: drains for %s, by %s", r.name(), wording.Brief(time.Since(d.Since)), cmp.Or(d.By, "an operator"))
+	}
 	if r.colo != nil {
 		r.addPools(l)
 		l.Add(r.shared.problems()...)
@@ -42,7 +45,7 @@ func (r *runtime) problems() []problems.Problem {
 
 // notReady returns why the node is not ready, unless another problem says so, or an operator has stopped it.
 func (r *runtime) notReady() error {
-	if r.ready == nil || r.entry != nil && r.entry.Draining() || r.colo != nil && r.colo.Draining() {
+	if r.ready == nil || r.maintenance.draining() != nil || r.entry != nil && r.entry.Draining() || r.colo != nil && r.colo.Draining() {
 		return nil
 	}
 	if r.entry != nil {

@@ -79,6 +79,8 @@ type Running struct {
 	DataDir string
 	Do      peer.Func // of a colo server, for an entry in the same process; see [EntryConfig.Local]
 	Boot    string    // of a colo server: the id of its process
+
+	Maintenance *Maintenance // drains the node, and takes it back
 }
 
 // runtime is what both kinds of nodes are built on, from the etcd client to the admin listener.
@@ -101,6 +103,8 @@ type runtime struct {
 	entry        *entry.Entry                // nil for a colo server
 	siblings     *siblings                   // nil for an entry
 	colo         *colo.Server                // nil for an entry
+
+	maintenance *Maintenance
 
 	ready         func() error // why the node is not ready; set with the pages
 	unseen        []fleet.Kind // documents that the node does not watch; see [problems.Scope]
@@ -145,7 +149,7 @@ func openRuntime(c Config, own string, kinds []string) (*runtime, error) {
 
 // openListeners opens what needs no documents: the event log and the listeners. close closes them, also after an error.
 func openListeners(c Config) (*runtime, error) {
-	r := &runtime{config: c, metrics: metrics.NewRegistry()}
+	r := &runtime{config: c, metrics: metrics.NewRegistry(), maintenance: &Maintenance{node: c.Node, logger: c.Logger}}
 	var err error
 	if r.log, err = journal.Open(journal.Config{Dir: c.DataDir, Node: c.Node, Logger: c.Logger}); err != nil {
 		return r, fmt.Errorf("cannot open the event log (flag -data-dir): %w", err)
@@ -205,6 +209,7 @@ func (r *runtime) close() {
 func (r *runtime) running() Running {
 	return Running{
 		Node: r.config.Node, Address: r.requests.Addr().String(), Admin: r.admin.Addr().String(), DataDir: r.config.DataDir,
+		Maintenance: r.maintenance,
 	}
 }
 

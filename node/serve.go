@@ -160,11 +160,13 @@ func RunServe(ctx context.Context, c ServeConfig, serving func(Running)) error {
 	}
 	select {
 	case <-s.documents.Ready():
+		r.maintenance.begin(drainable{ctx: t.stopping, switchTo: r.drainEntryOnly, effect: func() string { return "" }})
 		serving(r.running())
 		<-t.stopping.Done()
 	case <-t.stopping.Done():
 	}
 
+	r.maintenance.end()
 	c.Logger.Info("draining", "node", c.Node, "for_at_most", c.Drain)
 	drain, cancel := t.drainContext(c.Drain)
 	defer cancel()

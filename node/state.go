@@ -26,6 +26,7 @@ type ConfigState struct {
 
 	Staged *fleet.StagedChange `json:"staged,omitempty"` // absent: none, or a node of an older version
 
+	Drain        *NodeDrain           `json:"drain,omitempty"`      // by an operator, while the process goes on; absent: none
 	Redis        *RedisState          `json:"redis,omitempty"`      // absent: limits are not shared through Redis
 	FleetKeys    *FleetKeyState       `json:"fleet_keys,omitempty"` // absent: a process that has no other nodes, or a node of an older version
 	Certificates []CertificateState   `json:"certificates"`
@@ -70,7 +71,7 @@ func (r *runtime) configState() ConfigState {
 		Node: r.config.Node, Version: Version(), Source: r.source, Revision: s.Revision, AgeSeconds: s.Age.Seconds(),
 		Rejected: notNil(s.Rejected), Conflicts: notNil(s.Conflicts), PendingDeletions: notNil(s.PendingDeletions), HeldDeletions: s.HeldDeletions, ExpiredLeases: notNil(s.ExpiredLeases), Staged: s.Staged,
 		Certificates: []CertificateState{}, Unresponsive: []entry.Unresponsive{}, UnreachedColos: []entry.ObservedColo{}, LostEvents: []string{},
-		Records: []RecordProblem{}, FleetKeys: r.keys.state(), Redis: r.redisState(),
+		Records: []RecordProblem{}, FleetKeys: r.keys.state(), Redis: r.redisState(), Drain: r.maintenance.draining(),
 	}
 	for _, err := range r.log.Problems() {
 		c.LostEvents = append(c.LostEvents, err.Error())
@@ -89,6 +90,50 @@ func (r *runtime) configState() ConfigState {
 		c.UnreachedColos = slices.DeleteFunc(r.entry.Colos(), func(o entry.ObservedColo) bool { return !o.Unreached })
 	}
 	return c
+}
+
+// NodeState is what operators see of one node.
+type NodeState struct {
+	Node     string     `json:"node"`
+	Document string     `json:"document,omitempty"` // its registration; empty = it has none
+	Role     string     `json:"role"`               // entry, colo or serve
+	Version  string     `json:"version"`
+	State    string     `json:"state"` // starting, active, draining or ending
+	Drain    *NodeDrain `json:"drain,omitempty"`
+	InFlight int        `json:"in_flight"`         // requests that it has: at 0, a node that drains may be stopped
+	Homes    []string   `json:"homes,omitempty"`   // pools whose permits a colo server grants
+	Problem  string     `json:"problem,omitempty"` // why other nodes may not know the state
+}
+
+// nodeState returns the state of the node.
+func (r *runtime) nodeState() NodeState {
+	s := NodeState{Node: r.config.Node, Document: r.document(), Version: Version(), Role: "serve"}
+	s.State, s.Drain, s.Problem = r.maintenance.state()
+	switch {
+	case r.source == "" && r.entry != nil:
+		s.Role = "entry"
+	case r.siblings != nil:
+		s.Role, s.Homes = "colo", r.homes()
+	}
+	if r.entry != nil {
+		s.InFlight = r.entry.InFlight()
+	} else if r.colo != nil {
+		s.InFlight = r.colo.InFlight()
+	}
+	return s
+}
+
+// homes returns the pools with engines whose home is this server, sorted.
+func (r *runtime) homes() []string {
+	var here []string
+	t := r.watcher.Table()
+	for _, p := range t.Pools() {
+		if len(t.Endpoints(r.siblings.colo, p.Name)) > 0 && r.siblings.keeper.Home(p.Name).Here {
+			here = append(here, p.Name)
+		}
+	}
+	slices.Sort(here)
+	return here
 }
 
 // fleetState is the page /debug/fleet.

@@ -27,6 +27,7 @@ const (
 	IssuerAway          = "issuer_away"
 	NodeUnreachable     = "node_unreachable"
 	NodeNotReady        = "node_not_ready"
+	NodeDrained         = "node_drained"
 	StoreSilent         = "store_silent"
 	StoreMismatch       = "store_mismatch"
 	DeletionsHeld       = "deletions_held"
@@ -75,7 +76,7 @@ var problems = []Problem{
 	{Kind: NoColo, Meaning: "there are models, and no active colo",
 		Effect: "every request gets 503", Action: "apply a document colos/NAME, or set state: active in one"},
 	{Kind: ModelWithoutEndpoint, Meaning: "no active colo has an endpoint with slots in the model's pool",
-		Effect: "every request for the model gets 503", Action: "check the field pool of the model and of the endpoints, and the state of their colos"},
+		Effect: "every request for the model gets 503", Action: "check the field pool of the model and of the endpoints, the concurrency and the state of these, and the state of their colos"},
 	{Kind: ModelWithoutRoute, Meaning: "the model's routing sends no request to a colo that has endpoints of its pool",
 		Effect: "every request for the model gets 503", Action: "change routing.steps of the model, or the names, regions and labels of the colos"},
 	{Kind: DocumentRejected, Meaning: "the newest version of a document is not in force, since it is not valid",
@@ -109,6 +110,8 @@ var problems = []Problem{
 		Effect: "tokens of the keys that are known are served; those of a new key get 401", Action: "look at the issuer, and at the network between it and the entry"},
 	{Kind: NodeUnreachable, Meaning: "a registered node cannot be asked for its state",
 		Effect: "not known", Action: "run the command where the admin listeners of the nodes are reached, or look at the node's log"},
+	{Kind: NodeDrained, Meaning: "an operator drains a node whose process goes on",
+		Effect: "none: other nodes serve, and have the load of this one too", Action: "when the work on it is done, take it back: POST /api/v1/node/undrain on its admin listener"},
 	{Kind: NodeNotReady, Meaning: "a node says that it is not ready",
 		Effect: "an entry gets no requests from load balancers; a colo server grants nothing", Action: "do what the reason says"},
 	{Kind: StoreSilent, Meaning: "a node has heard nothing from etcd, or could not read its files, for 20 s",

@@ -31,6 +31,15 @@ func NewDrainTimings(total, notice time.Duration) DrainTimings {
 // Drain makes each response from now on the last of its connection. Requests are served as before.
 func (s *Server) Drain() { s.draining.Store(true) }
 
+// Undrain ends what Drain has begun, unless StopAccepting was called.
+func (s *Server) Undrain() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.stopped {
+		s.draining.Store(false)
+	}
+}
+
 // AwaitQuiet waits until no request has arrived for t.Quiet and expected, unless it is nil, returns false. It waits for at most
 // t.Notice, and until ctx ends.
 func (s *Server) AwaitQuiet(ctx context.Context, t DrainTimings, expected func() bool) {

@@ -35,6 +35,24 @@ func TestResponsesOfADrainAreTheLast(t *testing.T) {
 	s.Stop(server.DrainTimings{})
 }
 
+// The end of a drain keeps connections open again, and a server that accepts no more stays at its end.
+func TestUndrain(t *testing.T) {
+	s := forwardtest.Serve(t, nil)
+	s.Drain()
+	s.Undrain()
+	c := forwardtest.MustDial(t, s)
+	for range 2 {
+		if last, err := c.Ask(); last || err != nil {
+			t.Errorf("after the drain: last %v, %v", last, err)
+		}
+	}
+	s.Drain()
+	if last, err := c.Ask(); !last || err != nil {
+		t.Errorf("while draining again: last %v, %v", last, err)
+	}
+	s.Stop(server.DrainTimings{})
+}
+
 // A request that is pipelined behind the last one gets no response, and does not affect that of the last.
 func TestPipelinedBehindTheLast(t *testing.T) {
 	s := forwardtest.Serve(t, nil)
