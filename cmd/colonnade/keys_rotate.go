@@ -12,6 +12,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"colonnade/cmd/internal/command"
 	"colonnade/forwarding/hop"
 	"colonnade/internal/atomicfile"
 	"colonnade/node"
@@ -46,7 +47,11 @@ no request fails if every node has made one before any begins the next:
 
 Run the command with -new-key until the rotation is complete. It names the next step, and the
 nodes that have not made it. With -write, it also makes the file of that step: copy it to the
--key-file of these nodes. Fails, and writes nothing, if a node cannot be asked.
+-key-file of these nodes. Writes nothing if a node cannot be asked.
+
+The exit status is 0 if each node accepts the keys with which the others sign, whether the
+rotation is complete or not; 1 if one does not, so that requests fail now, or if the next step
+is not known; and 2 if etcd does not answer, or the command line is wrong.
 
 Examples:
   colonnade keys rotate-fleet
@@ -54,18 +59,18 @@ Examples:
   colonnade keys rotate-fleet -new-key new.key -write fleet.key`,
 		Action: func(ctx context.Context, cmd *cli.Command) error {
 			if files.write != "" && files.newKey == "" {
-				return errors.New("-write needs -new-key: the file of the new key")
+				return command.WithStatus(command.StatusUnknown, errors.New("-write needs -new-key: the file of the new key"))
 			}
 			p, err := store.poller(admin, nil)
 			if err != nil {
-				return err
+				return command.WithStatus(command.StatusUnknown, err)
 			}
 			defer p.close()
 			ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 			defer cancel()
 			s, err := p.poll(ctx)
 			if err != nil {
-				return err
+				return command.WithStatus(command.StatusUnknown, err)
 			}
 			return rotateFleet(cmd, s.Nodes, files)
 		},
@@ -77,8 +82,9 @@ func rotateFleet(cmd *cli.Command, nodes []nodeState, files keyFiles) error {
 	if err := show(cmd.Writer, func(out *screen) { drawFleetKeys(out, nodes) }); err != nil {
 		return err
 	}
-	for _, text := range fleetKeyFaults(nodes) {
-		fmt.Fprintln(cmd.Writer, text)
+	faults := fleetKeyFaults(nodes)
+	for i := range faults {
+		fmt.Fprintln(cmd.Writer, command.Printable("error: "+faults[i].String()))
 	}
 	var unasked []string
 	for i := range nodes {
@@ -93,8 +99,8 @@ func rotateFleet(cmd *cli.Command, nodes []nodeState, files keyFiles) error {
 		return fmt.Errorf("%s cannot be asked for the ids of keys: %s; the next step is not known until each can: start or update these nodes, or wait until their registrations have expired",
 			count(len(unasked), "node"), firstOf(unasked))
 	case files.newKey == "":
-		fmt.Fprintln(cmd.Writer, "\n"+withoutNewKey(nodes))
-		return nil
+		fmt.Fprintln(cmd.Writer, "\n"+withoutNewKey(nodes, faults))
+		return faultsFound(faults)
 	}
 	newKey, err := files.openNewKey(cmd)
 	if err != nil {
@@ -110,10 +116,20 @@ func rotateFleet(cmd *cli.Command, nodes []nodeState, files keyFiles) error {
 	}
 	step := newRotationStep(nodes, newKey.IDs()[0], ids)
 	fmt.Fprintf(cmd.Writer, "\nnew key %s, in %s\n%s\n", step.newKey, files.newKey, step)
-	if known == nil || step.number == 0 {
+	if known != nil && step.number > 0 {
+		if err := files.writeStep(cmd, known.With(newKey), step); err != nil {
+			return err
+		}
+	}
+	return faultsFound(faults)
+}
+
+// faultsFound returns an error if nodes refuse the requests of others now, as config status does.
+func faultsFound(faults []fleetKeyFault) error {
+	if len(faults) == 0 {
 		return nil
 	}
-	return files.writeStep(cmd, known.With(newKey), step)
+	return fmt.Errorf("%s found: requests between nodes fail until each has a key file with the right keys", count(len(faults), "error"))
 }
 
 // fleetKeysOf returns the keys of a node, or nil if they are not known.
@@ -140,7 +156,7 @@ func drawFleetKeys(out *screen, nodes []nodeState) {
 }
 
 // withoutNewKey says what can be said about a fleet without knowing which key is the new one.
-func withoutNewKey(nodes []nodeState) string {
+func withoutNewKey(nodes []nodeState, faults []fleetKeyFault) string {
 	var ids []string
 	for i := range nodes {
 		ids = append(ids, nodes[i].Config.FleetKeys.Accepts...)
@@ -149,7 +165,15 @@ func withoutNewKey(nodes []nodeState) string {
 	if ids = slices.Compact(ids); len(ids) == 1 {
 		return "all nodes have the same key; to replace it, run: colonnade keys rotate-fleet -new-key new.key"
 	}
-	return fmt.Sprintf("there are %d keys: to begin or complete a rotation, name the file of the new key with -new-key; a node that joined with a wrong key needs the key file of the others", len(ids))
+	if len(faults) > 0 {
+		var wrong []string
+		for i := range faults {
+			wrong = append(wrong, faults[i].node)
+		}
+		return fmt.Sprintf("there are %d keys: give %s the key file of the others; or if a rotation has begun, name the file of its new key with -new-key, to see the next step",
+			len(ids), firstOf(wrong))
+	}
+	return fmt.Sprintf("there are %d keys, and each node accepts those with which the others sign: to complete the rotation, name the file of its new key with -new-key", len(ids))
 }
 
 // openNewKey reads the new key, or makes it.

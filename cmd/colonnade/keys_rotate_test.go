@@ -11,6 +11,8 @@ import (
 	"colonnade/forwarding/hop"
 	"colonnade/internal/etcdtest"
 	"colonnade/node"
+	"colonnade/problems"
+	"colonnade/reasons"
 )
 
 // keyed is a node that reports fleet keys by their ids, of which the first signs; without any, it is a node of an older version.
@@ -92,8 +94,19 @@ func TestRotateFleet(t *testing.T) {
 	rotate().want(t, "there are 2 keys", "-new-key")
 	rotate(both...).want(t, "step 1 of 3", "nodes without it: entries/edge-1\n", "is the file of this step already")
 	state([]string{fresh, old}, []string{old})
-	rotate(both...).want(t, "step 1 of 3", "entries/edge-1: signs with the fleet key "+fresh+", which is not accepted by servers/ams/ams-1", "nodes without it: servers/ams/ams-1\n")
-	run(t, "", "config", "status").fail(t, "signs with the fleet key "+fresh)
+	refused := []string{"entries/edge-1: signs with the fleet key " + fresh + ", which is not accepted by servers/ams/ams-1", "1 error found"}
+	r = rotate(both...)
+	r.fail(t, append(refused, "step 1 of 3", "nodes without it: servers/ams/ams-1\n", "is the file of this step already")...)
+	r.wantStatus(t, 1)
+	r = rotate()
+	r.fail(t, append(refused, "give entries/edge-1 the key file of the others")...)
+	r.wantStatus(t, 1)
+	r = run(t, "", "config", "status")
+	r.fail(t, append(refused, "action: give it the key file of the others (-key-file)")...)
+	r.wantStatus(t, 1)
+	if strings.Contains(r.out, "nodes have different fleet keys") {
+		t.Errorf("one fact is said twice:\n%s", r.out)
+	}
 	state([]string{old, fresh}, []string{fresh, old})
 	rotate(both...).want(t, "step 2 of 3", "nodes without it: entries/edge-1\n")
 	file(fresh, old)
@@ -107,11 +120,65 @@ func TestRotateFleet(t *testing.T) {
 		t.Errorf("a rotation that is complete is a problem:\n%s", out)
 	}
 	state([]string{fresh}, []string{"0badc0de"}) // a key that no other node accepts is not needed
-	rotate(both...).want(t, "step 1 of 3", "in this order: "+fresh+"\n", "nodes without it: servers/ams/ams-1\n")
+	rotate(both...).fail(t, "1 error found", "step 1 of 3", "in this order: "+fresh+"\n", "nodes without it: servers/ams/ams-1\n")
 	state([]string{"0badc0de"}, []string{"0badc0de"})
 	rotate(both...).fail(t, "no node has a key of it")
 	state([]string{"0badc0de"}, []string{fresh, "0badc0de"})
 	rotate(both...).fail(t, "there is no key 0badc0de")
+}
+
+// One node with a wrong key is one error, which names it, however many others notice.
+func TestOneNodeWithAWrongFleetKey(t *testing.T) {
+	t.Parallel()
+	nodes := func(keys ...string) (all []nodeState) {
+		for i, ids := range keys {
+			role, document := roleColo, fmt.Sprintf("servers/ams/ams-%d", i)
+			if i < 2 {
+				role, document = roleEntry, fmt.Sprintf("entries/edge-%d", i)
+			}
+			k := strings.Fields(ids)
+			all = append(all, nodeState{registration: registration{Document: document, Role: role}, Config: &node.ConfigState{FleetKeys: &node.FleetKeyState{Signs: k[0], Accepts: k}}})
+		}
+		return all
+	}
+	f := func(want string, keys ...string) {
+		t.Helper()
+		faults := fleetKeyFaults(nodes(keys...))
+		texts := make([]string, len(faults))
+		for i := range faults {
+			texts[i] = faults[i].String()
+		}
+		if got := strings.Join(texts, "\n"); got != want {
+			t.Errorf("keys %q:\n%s\nwant\n%s", keys, got, want)
+		}
+	}
+	f("", "a", "a", "a", "a")
+	f("", "a b", "b a", "a b", "b a")
+	f("servers/ams/ams-3: has the fleet key b, and does not accept a of entries/edge-0, entries/edge-1, servers/ams/ams-2: requests between them fail", "a", "a", "a", "b")
+	f("servers/ams/ams-3: does not accept the fleet key a of entries/edge-0, entries/edge-1, servers/ams/ams-2: their requests fail there", "a", "a", "a b", "b")
+	f("entries/edge-1: signs with the fleet key b, which is not accepted by servers/ams/ams-2, servers/ams/ams-3, servers/ams/ams-4: its requests fail there",
+		"a", "b", "a", "a", "a")
+	f("servers/ams/ams-3: has the fleet key b, and does not accept a, c of entries/edge-0, entries/edge-1, servers/ams/ams-2, servers/ams/ams-4: requests between them fail\n"+
+		"entries/edge-1: signs with the fleet key c, which is not accepted by servers/ams/ams-2, servers/ams/ams-4: its requests fail there", "a", "c", "a", "b", "a")
+}
+
+// An entry that no colo believes since the server has a wrong key is the effect of that error, and no other one.
+func TestServerWithAWrongFleetKeyAndItsEntries(t *testing.T) {
+	t.Parallel()
+	s := &fleetState{}
+	for _, name := range []string{"entries/edge-0", "entries/edge-1", "servers/ams/ams-1"} {
+		keys, reported := "a", []problems.Problem{{Kind: reasons.EntryNotBelieved, Severity: problems.SeverityError, Subject: name, Text: name + ": every colo refuses"}}
+		role := roleEntry
+		if strings.HasPrefix(name, "servers/") {
+			keys, role, reported = "b", roleColo, []problems.Problem{}
+		}
+		s.Nodes = append(s.Nodes, nodeState{registration: registration{Document: name, Role: role},
+			Config: &node.ConfigState{Problems: reported, FleetKeys: &node.FleetKeyState{Signs: keys, Accepts: []string{keys}}}})
+	}
+	all := fleetProblems(s, nil)
+	if len(all) != 1 || all[0].Subject != "servers/ams/ams-1" || all[0].Effect != "every request at entries/edge-0, entries/edge-1 gets 502" {
+		t.Errorf("%+v", all)
+	}
 }
 
 // Without an answer of each node, or without the files, nothing is written.

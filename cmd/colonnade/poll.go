@@ -32,6 +32,8 @@ type fleetState struct {
 
 	entries []nodeState // whose problems the command reports beside those of the colo servers that it shows
 
+	keyFaults []fleetKeyFault // of all nodes
+
 	newest  int64  // revision of etcd after the nodes have answered
 	listErr string // why the documents could not be listed again
 }

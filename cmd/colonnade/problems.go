@@ -36,10 +36,12 @@ func fleetProblems(s *fleetState, q *poolQuery) []problems.Problem {
 		l.Add(held.inForce(problems.OfTable(s.table, scope))...)
 	}
 	addRecords(l, s, q) // before what nodes say of them
+	all := append(slices.Clone(s.Nodes), s.entries...)
+	s.keyFaults = fleetKeyFaults(all)
 	for i := range s.Nodes {
 		addNode(l, s, &s.Nodes[i])
 	}
-	addFleetKeys(l, s.Nodes)
+	addFleetKeys(l, all, s.keyFaults)
 	for i := range s.entries {
 		if n := &s.entries[i]; n.Config != nil {
 			addReported(l, s, n)
@@ -122,7 +124,9 @@ func addReported(l *problems.List, s *fleetState, n *nodeState) {
 			if rest, ok := strings.CutPrefix(p.Text, n.Config.Node+": "); ok && n.Document == "" {
 				p.Text = n.name() + ": " + rest // at the address where it was asked
 			}
-			l.Add(p)
+			if p, shown := byKeys(p, n, s.keyFaults); shown {
+				l.Add(p)
+			}
 		}
 	}
 }
