@@ -17,12 +17,13 @@ import (
 
 // Bounds of the history.
 const (
-	MaxHistory   = 200       // changes that are kept
-	maxKeptBytes = 256 << 10 // of one change with values; a larger one has keys and revisions only
+	MaxHistory      = 200       // changes that are kept
+	maxHistoryBytes = 8 << 20   // of all changes together; the newest one is kept in any case
+	maxKeptBytes    = 256 << 10 // of one change with values; a larger one has keys and revisions only
 )
 
-// changesFolder begins the keys of changes. Each goes on with 20 digits, so that the keys are in the order of the changes,
-// and a random number.
+// changesFolder begins the keys of changes. Each goes on with 20 digits, so that the keys are in the order of the changes, a random number,
+// and the size of the value, so that a writer knows how large the history is without reading it. Keys of earlier versions have no size.
 const changesFolder = string(fleet.KindHistory) + "/changes/"
 
 // Actions of a change on a document.
@@ -92,8 +93,8 @@ func (c Change) encode() (string, error) {
 // changeKeys are the keys of the changes that are kept, with the prefix, the oldest first.
 type changeKeys []string
 
-// next returns the key for a change that follows them, also if the clock is behind that of another author.
-func (k changeKeys) next(prefix string, now time.Time) string {
+// next returns the key for a change of some size that follows them, also if the clock is behind that of another author.
+func (k changeKeys) next(prefix string, now time.Time, size int) string {
 	at := max(now.UnixNano(), 0)
 	if len(k) > 0 {
 		digits, _, _ := strings.Cut(strings.TrimPrefix(k[len(k)-1], prefix+changesFolder), "-")
@@ -101,13 +102,28 @@ func (k changeKeys) next(prefix string, now time.Time) string {
 			at = max(at, last+1)
 		}
 	}
-	return fmt.Sprintf("%s%s%020d-%08x", prefix, changesFolder, at, rand.Uint32())
+	return fmt.Sprintf("%s%s%020d-%08x-%d", prefix, changesFolder, at, rand.Uint32(), size)
 }
 
-// prune returns the operation that deletes all but the newest, so that there is room for another change.
-func (k changeKeys) prune(prefix string) []clientv3.Op {
-	if len(k) < MaxHistory {
+// sizeOf returns the size of a change by its key; 0 if the key does not say it.
+func sizeOf(key string) int {
+	parts := strings.Split(key[strings.LastIndexByte(key, '/')+1:], "-")
+	size, err := strconv.Atoi(parts[len(parts)-1])
+	if len(parts) != 3 || err != nil {
+		return 0
+	}
+	return size
+}
+
+// prune returns the operation that deletes the oldest, so that there is room for another change of some size.
+func (k changeKeys) prune(prefix string, size int) []clientv3.Op {
+	first := len(k) // of those that stay
+	for first > 0 && len(k)-first < MaxHistory-1 && size+sizeOf(k[first-1]) <= maxHistoryBytes {
+		first--
+		size += sizeOf(k[first])
+	}
+	if first == 0 {
 		return nil
 	}
-	return []clientv3.Op{clientv3.OpDelete(prefix+changesFolder, clientv3.WithRange(k[len(k)-MaxHistory]+"\x00"))}
+	return []clientv3.Op{clientv3.OpDelete(prefix+changesFolder, clientv3.WithRange(k[first-1]+"\x00"))}
 }

@@ -65,6 +65,15 @@ func TestChangesHaveAuthors(t *testing.T) {
 	if revision := s.history()[1].Revision; revision != by.ModRevision {
 		t.Errorf("the change is of revision %d, its documents of %d", revision, by.ModRevision)
 	}
+	kept, err := s.client.Get(s.ctx(), prefix+"history/changes/", clientv3.WithPrefix())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kv := range kept.Kvs {
+		if !strings.HasSuffix(string(kv.Key), fmt.Sprintf("-%d", len(kv.Value))) {
+			t.Errorf("the key %s is that of %d bytes", kv.Key, len(kv.Value))
+		}
+	}
 	if docs, _, err := etcd.List(s.ctx(), s.client, prefix, ""); err != nil || len(docs) != 1 {
 		t.Errorf("the list of all documents is %v, %v", docs, err)
 	}

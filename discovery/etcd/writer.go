@@ -115,8 +115,7 @@ func (w Writer) commit(ctx context.Context, e Edit, before documentsByKey, chang
 		staged, remove := e.Stage.taken()
 		conditions, ops = append(conditions, staged), append(ops, remove)
 	}
-	change.key = changes.next(w.Prefix, change.Time)
-	recorded, err := w.record(change, changes)
+	recorded, err := w.record(&change, changes)
 	if err != nil {
 		return change, err
 	}
@@ -143,8 +142,8 @@ func (w Writer) unchanged(key string, before Stored) clientv3.Cmp {
 	return clientv3.Compare(clientv3.ModRevision(w.Prefix+key), "=", before.Revision)
 }
 
-// record returns the operations that put the author and the change.
-func (w Writer) record(change Change, changes changeKeys) ([]clientv3.Op, error) {
+// record returns the operations that put the author and the change, and gives the change its key.
+func (w Writer) record(change *Change, changes changeKeys) ([]clientv3.Op, error) {
 	author, err := json.Marshal(change.Author)
 	if err != nil {
 		return nil, fmt.Errorf("cannot write the author as JSON: %w", err)
@@ -153,7 +152,8 @@ func (w Writer) record(change Change, changes changeKeys) ([]clientv3.Op, error)
 	if err != nil {
 		return nil, err
 	}
-	return append(changes.prune(w.Prefix),
+	change.key = changes.next(w.Prefix, change.Time, len(value))
+	return append(changes.prune(w.Prefix, len(value)),
 		clientv3.OpPut(w.Prefix+AuthorKey, string(author)),
 		clientv3.OpPut(change.key, value)), nil
 }
