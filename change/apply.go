@@ -43,7 +43,20 @@ func (d *Documents) Apply(ctx context.Context, p Plan) (o Outcome, err error) {
 	if errors.Is(err, errDryRun) {
 		o.Done, err = Done{}, nil
 	}
+	o.noteMeaning()
 	return o, err
+}
+
+// noteMeaning notes which of the documents that were put mean what they meant before.
+func (o *Outcome) noteMeaning() {
+	different := map[string]bool{}
+	for _, d := range Differences(o.Before, o.Edit) {
+		different[d.Key] = true
+	}
+	for i := range o.Done.Applied {
+		a := &o.Done.Applied[i]
+		a.SameMeaning = !a.Created && !a.Unchanged && !different[a.Key]
+	}
 }
 
 // check returns an error unless the change may be carried out.

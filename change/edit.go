@@ -27,6 +27,7 @@ const (
 type Applied struct {
 	Key, Where         string // Where as Create returns it
 	Created, Unchanged bool
+	SameMeaning        bool // only comments or style have changed; [Documents.Apply] says so
 }
 
 // Done is what a change did. With an error, it is what was done before.
@@ -160,7 +161,7 @@ func (d *Documents) editFiles(ctx context.Context, decide Decision) (Done, error
 	})
 	var result Done
 	for _, a := range done.Applied {
-		result.Applied = append(result.Applied, Applied{a.Key, fmt.Sprintf(" at %s:%d", a.File, a.Line), a.Created, a.Unchanged})
+		result.Applied = append(result.Applied, Applied{Key: a.Key, Where: fmt.Sprintf(" at %s:%d", a.File, a.Line), Created: a.Created, Unchanged: a.Unchanged})
 	}
 	for _, l := range done.Deleted {
 		result.Deleted = append(result.Deleted, Deleted{l.Key, fmt.Sprintf(" from %s:%d", l.File, l.Line)})

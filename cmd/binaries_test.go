@@ -111,7 +111,7 @@ func TestBinariesServe(t *testing.T) {
 	if out, err := run(t, "colonnade", "config", "apply", "-etcd", etcd, file); err != nil || !strings.Contains(out, "applied models/tiny") {
 		t.Fatalf("config apply: %v\n%s", err, out)
 	}
-	if out, err := run(t, "colonnade", "config", "delete", "-etcd", etcd, "pools/none", "colos/spare"); err != nil ||
+	if out, err := run(t, "colonnade", "config", "delete", "-etcd", etcd, "-ignore-missing", "pools/none", "colos/spare"); err != nil ||
 		out != "pools/none does not exist\ndeleted colos/spare\n" {
 		t.Fatalf("config delete: %v\n%s", err, out)
 	}

@@ -24,7 +24,7 @@ const statusDifferent = 1
 
 func newApply() *cli.Command {
 	var store store
-	var c changing
+	c := changing{remedy: "correct the documents"}
 	return &cli.Command{
 		Name: "apply", Usage: "Check documents and write them to etcd, or into files",
 		ArgsUsage: "FILE…", ArgValidator: command.RequireArgs("at least one FILE or directory, or - for standard input"),
@@ -90,6 +90,8 @@ func documentsToApply(cmd *cli.Command) ([]document.Raw, error) {
 // changing is a command that changes documents after it has checked the fleet as it would be.
 type changing struct {
 	prune, force, dryRun bool
+
+	remedy string // what to do about a refused change, other than to force it
 }
 
 // run carries out a change, or shows it.
@@ -100,7 +102,7 @@ func (c *changing) run(ctx context.Context, cmd *cli.Command, d *change.Document
 	printAdded(cmd.ErrWriter, &o.Review)
 	var refused *change.RefusedError
 	if errors.As(err, &refused) {
-		err = fmt.Errorf("%s; correct the documents, or repeat this with -force if it is intended", command.Printable(err.Error()))
+		err = fmt.Errorf("%s; %s, or repeat this with -force if it is intended", command.Printable(err.Error()), c.remedy)
 	}
 	if c.dryRun && err == nil {
 		return c.show(cmd.Writer, o.Before, o.Edit)

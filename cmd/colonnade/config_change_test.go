@@ -65,6 +65,16 @@ func TestMistypedPool(t *testing.T) {
 	}
 	run(t, smallFleet, "config", "diff", "-").exits(t, 0).want(t, "no differences")
 	run(t, smallFleet, "config", "apply", "-dry-run", "-").exits(t, 0).want(t, "no differences")
+
+	const restyled = "# of ops\nkey: models/llama\npool: 'llama'\n---\nkey: models/qwen\npool: llama\n"
+	run(t, restyled, "config", "diff", "-").exits(t, 0)
+	run(t, restyled, "config", "apply", "-").want(t, "rewritten models/llama, unchanged in meaning: only comments or style differ\n", "unchanged models/qwen\n")
+	newest := fmt.Sprint(revisionOf(t, s, "models/llama"))
+	run(t, "", "config", "history", newest).want(t, "~ models/llama\n    (unchanged in meaning: only comments or style differ)\n")
+	run(t, "", "config", "delete", "models/llama", "models/qwen", "-confirm").want(t)
+	run(t, "key: models/llama\npool: llama\n", "config", "apply", "-").want(t)
+	run(t, "", "config", "rollback", fmt.Sprint(revisionOf(t, s, "deletions"))).fail(t, "refused, and nothing was changed: it deletes the last of all models",
+		"roll back to a newer REVISION", "or repeat this with -force")
 }
 
 // A model that is not served before, such as a new one, may be applied before its engines: the command says what is missing.

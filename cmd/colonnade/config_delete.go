@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,6 +26,8 @@ type deletion struct {
 	out, notes io.Writer
 	confirmed  bool
 	force      bool
+
+	ignoreMissing bool
 }
 
 func newDelete() *cli.Command {
@@ -38,14 +41,17 @@ func newDelete() *cli.Command {
 			&cli.BoolFlag{Name: "confirm", Destination: &d.confirmed, Usage: "confirm the deletion in the same step, whatever it deletes"},
 			&cli.BoolFlag{Name: "force", Destination: &d.force,
 				Usage: "delete a record although its process does not answer; if it still runs, engines get more requests than they have slots"},
+			&cli.BoolFlag{Name: "ignore-missing", Destination: &d.ignoreMissing, Usage: "delete the documents that exist, and succeed although others do not"},
 		},
-		Description: `Each KEY is that of a document, such as models/llama or endpoints/ams/gpu-7. Nodes assume a
-mistake and keep documents in force when at least three of a kind (of endpoints: of one colo)
-vanish within a minute, and more than are left, or when the last one vanishes: the last model,
-colo, account or API key, the last pool that a model names, or the last endpoint of such a pool.
-The command says so before it deletes. -confirm confirms the deletion in the same step, and
-config confirm-deletions later. An endpoint under a lease stays in use while its engine is
-healthy; take an endpoint out of use with concurrency: 0 first.
+		Description: `Each KEY is that of a document, such as models/llama or endpoints/ams/gpu-7. If one does not
+exist, nothing is deleted, and the exit status is 1 unless -ignore-missing is given.
+
+Nodes assume a mistake and keep documents in force when at least three of a kind (of endpoints:
+of one colo) vanish within a minute, and more than are left, or when the last one vanishes: the
+last model, colo, account or API key, the last pool that a model names, or the last endpoint of
+such a pool. The command says so before it deletes. -confirm confirms the deletion in the same
+step, and config confirm-deletions later. An endpoint under a lease stays in use while its engine
+is healthy; take an endpoint out of use with concurrency: 0 first.
 
 The record of a server process, owners/COLO/NODE/BOOT, keeps other servers from the engines that
 the process owns. It is deleted only if that process has ended: if it is not registered, and its
@@ -55,6 +61,7 @@ With -config, the documents are removed from their files, and nothing is held ba
 
 Examples:
   colonnade config delete endpoints/ams/gpu-7 models/llama-3.1-8b-instruct
+  colonnade config delete -ignore-missing models/trial pools/trial
   colonnade config delete owners/ams/ams-2/5f2a9c01d3e47b68
   colonnade config delete -config conf models/llama-3.1-8b-instruct`,
 		Action: store.action(func(ctx context.Context, cmd *cli.Command, docs *change.Documents) error {
@@ -72,14 +79,30 @@ func (d *deletion) fromFiles(ctx context.Context, keys []string) error {
 	if d.confirmed || d.force {
 		return errors.New("-confirm and -force are for documents in etcd: from files, documents are deleted at once")
 	}
-	found, err := d.delete(ctx, keys)
-	invalid := []error{err}
-	for _, key := range keys {
-		if !slices.Contains(found, key) {
-			invalid = append(invalid, document.CheckKey(key))
-		}
+	docs, unread := d.documents.List(ctx, "")
+	if err := cmp.Or(checkKeys(keys, docs), d.checkExisting(keys, docs, nil)); err != nil {
+		return cmp.Or(unread, err)
 	}
-	return errors.Join(invalid...)
+	_, err := d.delete(ctx, keys)
+	return err
+}
+
+// checkExisting refuses keys without a document, unless that is ignored. Of those in held, nodes hold back the deletion: they can be confirmed.
+func (d *deletion) checkExisting(keys []string, docs []etcd.Stored, held []string) error {
+	if d.ignoreMissing {
+		return nil
+	}
+	missing := slices.DeleteFunc(slices.Clone(keys), func(key string) bool {
+		_, there := change.WithKey(docs, key)
+		return there || slices.Contains(held, key)
+	})
+	switch len(missing) {
+	case 0:
+		return nil
+	case len(keys):
+		return fmt.Errorf("nothing was deleted: not there: %s; colonnade config get%s lists the documents", firstOf(missing), configFlag(d.documents))
+	}
+	return fmt.Errorf("nothing was deleted: not there: %s; correct the keys, or delete the others with -ignore-missing", firstOf(missing))
 }
 
 // run deletes documents and records from etcd, all or none unless etcd fails.
@@ -90,14 +113,16 @@ func (d *deletion) run(ctx context.Context, keys []string) error {
 	}
 	state := newDocumentState(docs, revision)
 	records, keys := recordsOf(keys, &state)
-	err = checkKeys(keys, docs)
-	if err == nil {
-		err = checkEnded(ctx, records, &state, d.force)
+	if err := checkKeys(keys, docs); err != nil {
+		return err
 	}
-	if err == nil && d.confirmed {
-		err = checkHeld(ctx, d.client, keys, d.notes)
+	var held heldDeletions
+	if d.confirmed {
+		if held, err = askHeld(ctx, d.client, d.notes); err != nil {
+			return err
+		}
 	}
-	if err != nil {
+	if err := cmp.Or(d.checkExisting(keys, docs, held.keys), checkEnded(ctx, records, &state, d.force), held.checkConfirm(keys)); err != nil {
 		return err
 	}
 	for i := range records {
@@ -170,15 +195,29 @@ func heldBackNote(docs []etcd.Stored, deleted []string) string {
 
 // checkHeld refuses a confirmation that would also confirm the deletion of others than keys.
 func checkHeld(ctx context.Context, client *etcd.Client, keys []string, notes io.Writer) error {
+	held, err := askHeld(ctx, client, notes)
+	if err != nil {
+		return err
+	}
+	return held.checkConfirm(keys)
+}
+
+// askHeld asks all nodes which deletions they hold back.
+func askHeld(ctx context.Context, client *etcd.Client, notes io.Writer) (heldDeletions, error) {
 	p := newPoller("", client, nil)
 	defer p.close()
 	s, err := p.poll(ctx)
 	if err != nil {
-		return err
+		return heldDeletions{}, err
 	}
 	reportUnreachable(notes, s.Nodes)
-	held := heldBy(s.Nodes)
-	held.keys = slices.DeleteFunc(held.keys, func(key string) bool { return slices.Contains(keys, key) })
+	return heldBy(s.Nodes), nil
+}
+
+// checkConfirm refuses a confirmation that would also confirm the deletion of others than keys.
+func (h heldDeletions) checkConfirm(keys []string) error {
+	held := h
+	held.keys = slices.DeleteFunc(slices.Clone(h.keys), func(key string) bool { return slices.Contains(keys, key) })
 	if len(held.keys) == 0 {
 		return nil
 	}

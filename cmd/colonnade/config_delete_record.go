@@ -118,10 +118,7 @@ func deleteRecord(ctx context.Context, client *etcd.Client, r *recordState) erro
 	records := etcd.NewRecords(etcd.RecordsConfig{Client: client, Prefix: node.Prefix, Colo: r.Colo})
 	done, err := records.Replace(ctx, r.record, nil)
 	if err == nil && !done {
-		err = errors.New("it has changed, or its process has registered, since it was read")
+		err = fmt.Errorf("cannot delete %s: it has changed, or its process has registered, since it was read", r.Key)
 	}
-	if err != nil {
-		return fmt.Errorf("cannot delete %s: %w", r.Key, err)
-	}
-	return nil
+	return err
 }

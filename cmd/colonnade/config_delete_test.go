@@ -68,10 +68,15 @@ func TestDeleteMany(t *testing.T) {
 		return string(docs[0].Value)
 	}
 	run(t, file, "config", "apply", "-").want(t)
-	if out := run(t, "", "config", "delete", "models/m0", "models/none").want(t, "deleted models/m0\nmodels/none does not exist\n"); strings.Contains(out, "confirm") {
+	if out := run(t, "", "config", "delete", "-ignore-missing", "models/m0", "models/none").want(t, "deleted models/m0\nmodels/none does not exist\n"); strings.Contains(out, "confirm") {
 		t.Errorf("one document is too many:\n%s", out)
 	}
-	run(t, "", append([]string{"config", "delete"}, keys...)...).want(t, "deleted models/m11", "models/m0 does not exist", "more than half of all models", "colonnade config confirm-deletions")
+	all := append([]string{"config", "delete"}, keys...)
+	run(t, "", all...).fail(t, "nothing was deleted: not there: models/m0; correct the keys, or delete the others with -ignore-missing")
+	if stored(t, s, "models/m11") == "" {
+		t.Error("models were deleted although one key does not exist")
+	}
+	run(t, "", append(all, "-ignore-missing")...).want(t, "deleted models/m11", "models/m0 does not exist", "more than half of all models", "colonnade config confirm-deletions")
 	if got := deletions(); got != "" {
 		t.Errorf("the deletion is confirmed: %q", got)
 	}
@@ -131,7 +136,9 @@ func TestDocumentsWithInvalidKeys(t *testing.T) {
 	if stored(t, s, "model/x") == "" || stored(t, s, "pools/x") == "" {
 		t.Error("documents were deleted although one key is invalid")
 	}
-	run(t, "", "config", "delete", "model/x", "models", "pools/none").want(t, "deleted model/x\n", "deleted models\n", "pools/none does not exist")
+	run(t, "", "config", "delete", "model/x", "models", "pools/none").fail(t, "nothing was deleted: not there: pools/none")
+	run(t, "", "config", "delete", "pools/none").fail(t, "nothing was deleted: not there: pools/none; colonnade config get lists the documents")
+	run(t, "", "config", "delete", "-ignore-missing", "model/x", "models", "pools/none").want(t, "deleted model/x\n", "deleted models\n", "pools/none does not exist")
 	run(t, "", "config", "delete", "model/x").fail(t, "model/x: unknown kind of document")
 	run(t, "", "config", "delete", "").fail(t, "unknown kind of document")
 	if stored(t, s, "model/y") == "" || stored(t, s, "model/x")+stored(t, s, "models") != "" {

@@ -7,10 +7,13 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/urfave/cli/v3"
 
 	"colonnade/change"
 	"colonnade/discovery/etcd"
+	"colonnade/fleet"
+	"colonnade/fleet/document"
 	"colonnade/node"
 )
 
@@ -34,7 +37,8 @@ func newHistory() *cli.Command {
 		Description: `Lists the changes by colonnade in etcd, the newest first: + created, ~ changed, - deleted. With
 REVISION, shows what that change did, field by field. The name is that of the user who ran the
 command, or the one in COLONNADE_USER. Changes by other programs, such as etcdctl, are not in the
-history. The newest 200 are kept; one of more than 256 KiB is kept without values.
+history. The newest 200 are kept, of 8 MiB together; one of more than 256 KiB is kept without
+values.
 
 Examples:
   colonnade config history
@@ -87,15 +91,48 @@ func drawHistory(out *screen, all []etcd.Change) {
 		out.line("no changes: colonnade has changed nothing in this etcd since it keeps a history")
 		return
 	}
+	titles := []string{">REVISION", "TIME", "BY", "DOCUMENTS", "COMMAND"}
 	var rows [][]any
 	for _, c := range all {
-		var keys []string
-		for _, d := range differencesOf(c) {
+		rows = append(rows, []any{c.Revision, stamp(c.Time), by(c.Author), documentsOf(c), c.Command})
+	}
+	if out.width > 0 && out.widthOf(0, titles, rows) > out.width {
+		drawNarrowHistory(out, rows)
+		return
+	}
+	out.table("", titles, rows)
+}
+
+// drawNarrowHistory writes each change as a paragraph, since a command or a list of keys in a narrow column cannot be read.
+func drawNarrowHistory(out *screen, rows [][]any) {
+	for _, row := range rows {
+		out.line(out.paint(text.Bold, fmt.Sprintf("%10d", row[0])), "  ", row[1], "  ", row[2])
+		out.paragraph("            ", row[3])
+		out.paragraph("            ", out.paint(text.Faint, row[4]))
+	}
+}
+
+// documentsOf lists what a change did to which documents.
+func documentsOf(c etcd.Change) string {
+	var keys []string
+	for _, d := range differencesOf(c) {
+		if d.Key == string(fleet.KindDeletions) {
+			keys = append(keys, confirmedText(d))
+		} else {
 			keys = append(keys, markOf(d.Action)+" "+d.Key)
 		}
-		rows = append(rows, []any{c.Revision, stamp(c.Time), by(c.Author), firstOf(keys), c.Command})
 	}
-	out.table("", []string{">REVISION", "TIME", "~BY", "~DOCUMENTS", "~COMMAND"}, rows)
+	return firstOf(keys)
+}
+
+// confirmedText says what a change of the document "deletions" means.
+func confirmedText(d change.Difference) string {
+	for _, f := range d.Fields {
+		if f.Field == "confirmed" && f.New != nil {
+			return "confirmed the deletions up to revision " + document.FieldText(f.New)
+		}
+	}
+	return "confirmed deletions" // the value was not kept
 }
 
 // by returns a user at a host.
@@ -109,7 +146,15 @@ func drawChange(out *screen, c etcd.Change) {
 	out.line("revision ", c.Revision, ", ", stamp(c.Time), ", ", by(c.Author))
 	out.paragraph("  ", c.Command)
 	out.line()
-	drawDifferences(out, differencesOf(c))
+	all := differencesOf(c)
+	confirmation := func(d change.Difference) bool { return d.Key == string(fleet.KindDeletions) }
+	if i := slices.IndexFunc(all, confirmation); i >= 0 {
+		out.line(confirmedText(all[i]))
+		all = slices.Delete(all, i, i+1)
+	}
+	if len(all) > 0 {
+		drawDifferences(out, all)
+	}
 }
 
 // differencesOf returns what a change did to each document.
@@ -118,6 +163,9 @@ func differencesOf(c etcd.Change) (all []change.Difference) {
 		next := change.Difference{Key: d.Key, Action: d.Action, Note: "the values were too large to be kept"}
 		if !c.Omitted {
 			next = change.NewDifference(d.Key, d.Action, []byte(d.Old), []byte(d.New))
+		}
+		if next.Note == "" && d.Action == etcd.ActionChanged && len(next.Fields) == 0 {
+			next.Note = "unchanged in meaning: only comments or style differ"
 		}
 		all = append(all, next)
 	}

@@ -19,7 +19,7 @@ import (
 
 func newRollback() *cli.Command {
 	var store store
-	var c changing
+	c := changing{remedy: "roll back to a newer REVISION (config history lists the changes, config history REVISION shows one), or apply the documents that should differ"}
 	return &cli.Command{
 		Name: "rollback", Usage: "Put documents back as they were at a revision", ArgsUsage: "REVISION",
 		ArgValidator: func(_ context.Context, cmd *cli.Command) error {
@@ -39,8 +39,8 @@ they had then, and those that did not exist are deleted. API keys that were revo
 valid again, which the command reports. The same checks are made as by config apply, and the
 rollback is a change of its own, which can be undone.
 
-The history has what colonnade changed, and reaches back 200 changes. Documents that another
-program has changed since, such as etcdctl, are an error.
+The history has what colonnade changed, and reaches back 200 changes, or 8 MiB of them. Documents
+that another program has changed since, such as etcdctl, are an error.
 
 With -dry-run, the exit status is 0 if nothing would change, 1 if something would, and 2 after
 an error, also if it would be refused.

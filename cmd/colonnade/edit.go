@@ -8,11 +8,13 @@ import (
 // linesOf describes what a change did, a line for each document.
 func linesOf(done change.Done) (all []string) {
 	for _, a := range done.Applied {
-		verb := "applied "
+		verb, note := "applied ", ""
 		if a.Unchanged {
 			verb = "unchanged "
+		} else if a.SameMeaning {
+			verb, note = "rewritten ", ", unchanged in meaning: only comments or style differ"
 		}
-		all = append(all, verb+a.Key+command.Printable(a.Where))
+		all = append(all, verb+a.Key+command.Printable(a.Where)+note)
 	}
 	for _, d := range done.Deleted {
 		all = append(all, "deleted "+command.Printable(d.Key+d.Where))

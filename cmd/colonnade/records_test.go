@@ -127,7 +127,8 @@ func TestDeleteRecord(t *testing.T) {
 			t.Errorf("%s is still there", key)
 		}
 	}
-	run(t, "", "config", "delete", "owners/ams", closed).want(t, "deleted owners/ams\n", closed+" does not exist")
+	run(t, "", "config", "delete", "owners/ams", closed).fail(t, "nothing was deleted: not there: "+closed)
+	run(t, "", "config", "delete", "-ignore-missing", "owners/ams", closed).want(t, "deleted owners/ams\n", closed+" does not exist")
 	if !there(live) || !there(answers) {
 		t.Error("other records were deleted than those that were named")
 	}

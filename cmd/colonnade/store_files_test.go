@@ -147,7 +147,9 @@ func TestConfigInFiles(t *testing.T) {
 	run(t, "", "config", "validate", dir).want(t, "4 documents valid, 0 errors")
 	run(t, "", "config", "validate").fail(t, "config validate needs at least one FILE")
 
-	run(t, "", "config", "delete", "-config", dir, "models/m", "models/x").want(t, "deleted models/m from "+all+":4\n", "models/x does not exist\n")
+	run(t, "", "config", "delete", "-config", dir, "models/m", "models/x").fail(t, "nothing was deleted: not there: models/x")
+	run(t, "", "config", "delete", "-config", dir, "models/x").fail(t, "colonnade config get -config "+dir+" lists the documents")
+	run(t, "", "config", "delete", "-config", dir, "-ignore-missing", "models/m", "models/x").want(t, "deleted models/m from "+all+":4\n", "models/x does not exist\n")
 	run(t, "", "config", "delete", "-config", dir, "-confirm", "models/n").fail(t, "-confirm and -force are for documents in etcd")
 	run(t, "", "config", "delete", "-config", dir, "model/n").fail(t, "unknown kind of document")
 	if got := textOf(t, all); got != strings.Replace(want, "# the model\nkey: models/m\npool: p\n", "", 1) {

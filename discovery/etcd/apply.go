@@ -137,7 +137,10 @@ func (w Writer) delete(ctx context.Context, keys []string, confirm bool) (found 
 	for some := range slices.Chunk(keys, MaxTransaction) {
 		change, _, err := w.change(ctx, Edit{Delete: some, Confirm: confirm})
 		if err != nil {
-			return found, revision, fmt.Errorf("cannot delete documents (%d were deleted before): %w", len(found), err)
+			if len(found) > 0 {
+				err = fmt.Errorf("%d were deleted before: %w", len(found), err)
+			}
+			return found, revision, fmt.Errorf("cannot delete documents: %w", err)
 		}
 		for _, d := range change.Documents {
 			found = append(found, d.Key)

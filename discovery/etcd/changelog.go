@@ -10,6 +10,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"colonnade/fleet"
+	"colonnade/fleet/document"
 )
 
 // Changes of documents that a node takes up are logged when none has come for changeQuiet, but at most changeWait after the first, so
@@ -28,6 +29,8 @@ const (
 	actionCreated changeAction = "created"
 	actionChanged changeAction = "changed"
 	actionDeleted changeAction = "deleted"
+	// actionRestyled is a change of comments or style alone.
+	actionRestyled changeAction = "unchanged in meaning"
 )
 
 // putAction returns what a put does to a document that is there, or is not.
@@ -36,6 +39,15 @@ func putAction(there bool) changeAction {
 		return actionChanged
 	}
 	return actionCreated
+}
+
+// isSameMeaning reports whether two versions of a document differ in comments and style alone. good is nil if there was no good version.
+func isSameMeaning(key string, good, next []byte) bool {
+	if good == nil {
+		return false
+	}
+	found, err := document.Differences(key, good, next)
+	return err == nil && len(found) == 0
 }
 
 // changeLog collects changes of documents for the next lines of the log.
@@ -110,15 +122,15 @@ func (s *documentState) logChanges(now time.Time) {
 	s.flushChanges(now)
 }
 
-// flushChanges logs the changes that were noted: deletions in a line, all others in another.
+// flushChanges logs the changes that were noted, a line for each action.
 func (s *documentState) flushChanges(now time.Time) {
 	if len(s.changes.byAction) == 0 {
 		return
 	}
 	s.changes.limiter.AllowN(now, 1)
-	for _, action := range []changeAction{actionDeleted, actionChanged, actionCreated} {
+	for _, action := range []changeAction{actionDeleted, actionChanged, actionCreated, actionRestyled} {
 		if c := s.changes.byAction[action]; c != nil {
-			s.logger.Info("documents "+string(action), c.fields(&s.authors)...) //nolint:sloglint // one of three
+			s.logger.Info("documents "+string(action), c.fields(&s.authors)...) //nolint:sloglint // one of four
 		}
 	}
 	clear(s.changes.byAction)

@@ -46,6 +46,7 @@ func TestChangesAreLogged(t *testing.T) {
 	at := s.write("models/a", "aliases: [x]", false)
 	s.writtenBy("alice", at)
 	f(`changed" documents=1 kind=models keys=models/a REVISION by="alice@laptop: colonnade test"`, at)
+	f(`unchanged in meaning" documents=1 kind=models keys=models/a REVISION`, s.write("models/a", "# the same\naliases: ['x']", false))
 	f(`created" documents=1 kind=accounts keys=accounts/acme REVISION`, s.write("accounts/acme", "{}", false))
 	f(`deleted" documents=1 kind=accounts keys=accounts/acme REVISION`, s.erase("accounts/acme"))
 	s.write("models/a", "aliases: [x]", false)

@@ -90,6 +90,9 @@ func (s *documentState) put(d Stored, now time.Time) {
 	if err := d.PutInto(s.docs); err != nil {
 		s.logRejection(err, k.good != nil, now)
 	} else {
+		if action == actionChanged && !d.Leased && isSameMeaning(d.Key, k.good, d.Value) {
+			action = actionRestyled
+		}
 		k.good, k.revision = d.Value, d.Revision
 		s.noteChange(d.Key, action, d.Revision, d.Leased, now)
 	}

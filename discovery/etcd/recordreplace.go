@@ -37,7 +37,7 @@ func (r *Records) Replace(ctx context.Context, old homes.Record, next *homes.Rec
 	}
 	answer, err = r.config.Client.Txn(ctx).If(append(r.unchanged(old.Process, &there), absent)...).Then(r.replacement(old.Process, next)...).Commit()
 	if err != nil {
-		return false, fmt.Errorf("cannot replace the record of %s: %w", old.Process, err)
+		return false, fmt.Errorf("cannot change or delete the record of %s: %w", old.Process, err)
 	}
 	r.sawRevision(before, answer.Header.Revision)
 	return answer.Succeeded, nil
