@@ -31,6 +31,10 @@ func TestLackOf(t *testing.T) {
 		{"tgi", 404, `{"error":"adapter sql-lora not found","error_type":"validation"}`},
 		{"triton", 400, `{"detail":"Unknown model: sql-lora"}`},
 		{"openai", 404, "{\"error\":{\"message\":\"The model `x` does not exist or you do not have access to it.\",\"type\":\"invalid_request_error\",\"param\":null,\"code\":\"model_not_found\"}}"},
+		{"openai", 404, `{"error":{"message":"no such thing","param":null,"code":"model_not_found"}}`}, // by the code alone
+		{"vllm", 404, `{"error":{"message":"no such thing","param":"model","code":404}}`},              // by the parameter alone
+		{"tgi", 404, `{"error":"adapter x not found","error_type":"validation"}`},                      // by another name
+		{"vllm", 400, "{\"error\":{\"message\":\"The model `sql-lora` does not exist.\"}}"},
 	} {
 		f(c.engine, c.status, c.body, openai.LacksModel)
 	}
@@ -45,6 +49,8 @@ func TestLackOf(t *testing.T) {
 		{"ollama", 404, "404 page not found"},
 		{"tei", 404, ""},
 		{"tgi", 405, ""},
+		{"ollama", 405, "405 method not allowed\n"},
+		{"openai", 404, `{"error":{"message":"Unknown request URL: POST /v1/x","type":"invalid_request_error","param":null,"code":"unknown_url"}}`},
 	} {
 		f(c.engine, c.status, c.body, openai.LacksPath)
 	}
@@ -55,7 +61,12 @@ func TestLackOf(t *testing.T) {
 	}{
 		{"openai", 404, ""}, // it may be anything at that URL
 		{"openai", 404, "<html><h1>404 Not Found</h1></html>"},
+		{"openai", 404, "the model was not found"}, // of a proxy, perhaps
 		{"vllm", 404, `{"error":{"message":"no"}}`},
+		{"vllm", 404, `{"error":{"message":"the image was not found"}}`},
+		{"vllm", 400, `{"detail":"Not Found"}`},
+		{"vllm", 401, `{"detail":"Not Found"}`},
+		{"ollama", 503, "404 page not found"},
 		{"vllm", 401, "{\"error\":\"The model `sql-lora` does not exist.\"}"},
 		{"vllm", 400, `{"error":{"message":"the model sql-lora is not loaded for {\"role\":\"user\"}"}}`},
 		{"sglang", 400, `{"message":"bad input: The following requested LoRA adapters are not loaded: sql-lora"}`},

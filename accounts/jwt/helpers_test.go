@@ -107,9 +107,11 @@ func (s *issuerServer) count() int {
 type place struct {
 	*jwt.Verifier
 
-	t       *testing.T
-	inForce atomic.Pointer[fleet.Table]
-	issuers *issuerServer
+	t         *testing.T
+	documents *document.Set // with those of apply; a document that stays the same is the same in the next table
+	texts     map[string]string
+	inForce   atomic.Pointer[fleet.Table]
+	issuers   *issuerServer
 }
 
 const (
@@ -133,17 +135,28 @@ func newPlace(t *testing.T, documents map[string]string, sets map[string][]byte)
 
 func (p *place) apply(documents map[string]string) {
 	p.t.Helper()
-	set := document.NewSet()
+	if p.documents == nil {
+		p.documents, p.texts = document.NewSet(), map[string]string{}
+	}
 	all := map[string]string{"accounts/acme": "weight: 4\npriority: standard\nadmin: true\n", "accounts/few": "models: [a, b]\npriority: batch\n", "accounts/fast": "priority: interactive\n"}
 	for key, text := range documents {
 		all[key] = text
 	}
+	for key := range p.texts {
+		if _, there := all[key]; !there {
+			p.documents.Delete(key, 1)
+		}
+	}
 	for key, text := range all {
-		if err := set.Put(key, []byte(text), 1); err != nil {
+		if p.texts[key] == text {
+			continue
+		}
+		if err := p.documents.Put(key, []byte(text), 1); err != nil {
 			p.t.Fatal(err)
 		}
 	}
-	p.inForce.Store(set.Table())
+	p.texts = all
+	p.inForce.Store(p.documents.Table())
 }
 
 // claims are good ones of the account acme, with changes; nil takes a claim away.

@@ -48,6 +48,8 @@ func TestClaims(t *testing.T) {
 		}
 		f(claims(), acme, "jwt:login:alice", "")
 		f(claims("sub", "auth0|5f7c8ec7c33c6c004bbafe82"), acme, "jwt:login:41aa487887e3", "")
+		f(claims("sub", strings.Repeat("a", 24)), acme, "jwt:login:"+strings.Repeat("a", 24), "")
+		f(claims("sub", strings.Repeat("a", 25)), acme, "jwt:login:2f521e2a7d0b", "")
 		f(claims("sub", nil), acme, "jwt:login:", "")
 		f(claims("models", []string{"b", "c"}), with(acme, "standard", []string{"b", "c"}), "jwt:login:alice", "")
 		f(claims("models", "b"), with(acme, "standard", []string{"b"}), "jwt:login:alice", "")
@@ -125,6 +127,9 @@ func TestAttacks(t *testing.T) {
 		f("not valid yet", sign(t, rs, oneRSA(), claims("nbf", time.Now().Add(61*time.Second).Unix()), "kid", "r"))
 		f("not valid yet", sign(t, rs, oneRSA(), claims("iat", time.Now().Add(61*time.Second).Unix()), "kid", "r"))
 		f("crit", sign(t, rs, oneRSA(), claims(), "kid", "r", "crit", []string{"exp"}))
+		if _, err := p.Identify(p.table(), sign(t, rs, oneRSA(), claims(), "kid", "r"), false, time.Now().Add(2*time.Hour)); err == nil || !strings.Contains(err.Error(), "expired") {
+			t.Errorf("two hours later: %v", err)
+		}
 		f("longer than 8 KiB", sign(t, rs, oneRSA(), claims("more", strings.Repeat("x", 8<<10)), "kid", "r"))
 		f("issuer and an audience", "eyJhbGciOiJSUzI1NiJ9.e30.")
 		f("not a JWT", "eyJhbGciOiJSUzI1NiJ9.bm8ganNvbg.AA")
@@ -205,8 +210,18 @@ func TestRememberedTokens(t *testing.T) {
 		p.issuers.set("login", keySetOf(rsaJWK("a", oneRSA())))
 		time.Sleep(time.Hour + 2*time.Second)
 		f("")
-		time.Sleep(62 * time.Minute)
-		f("expired")
+		at := func(exp int) {
+			t.Helper()
+			left := time.Duration(exp) * time.Second
+			token = sign(t, library.SigningMethodRS256, oneRSA(), claims("exp", time.Now().Add(left).Unix()), "kid", "a")
+			f("")
+			time.Sleep(left + 59*time.Second)
+			f("")
+			time.Sleep(2 * time.Second)
+			f("expired")
+		}
+		at(60) // the clocks may differ by a minute, also for a token that is remembered
+		at(0)
 	})
 }
 
@@ -269,6 +284,23 @@ func TestKeySetsAreFetched(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		if s := p.States(); len(s) != 0 {
 			t.Errorf("an issuer without a document: %+v", s)
+		}
+	})
+}
+
+// An issuer that is away from the start is asked each second at first, and each minute later.
+func TestIssuerThatWasNeverReached(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPlace(t, map[string]string{"issuers/login": ours}, map[string][]byte{})
+		for _, c := range []struct {
+			passes      time.Duration
+			least, most int
+		}{{8 * time.Second, 7, 10}, {time.Hour, 58, 64}} {
+			before := p.issuers.count()
+			time.Sleep(c.passes)
+			if n := p.issuers.count() - before; n < c.least || n > c.most {
+				t.Errorf("fetched %d times in %v, want %d to %d", n, c.passes, c.least, c.most)
+			}
 		}
 	})
 }

@@ -39,6 +39,8 @@ func TestParseKeySet(t *testing.T) {
 	f(0, "must have 2048", with(rsa, mod, strings.Repeat(mod, 5)))
 	f(0, "no RSA key", with(rsa, "AQAB", "AQ"))
 	f(0, "no RSA key", with(rsa, "AQAB", "Ag"))
+	f(0, "no RSA key", with(rsa, "DKgw", "DKgg")) // of an even modulus
+	f(0, "32 bytes", with(ec, `"x":"f83OJ3D2`, `"x":"f83O`))
 	f(0, "32 bits", with(rsa, "AQAB", "AQABAQAB"))
 	f(0, "not base64url", with(rsa, mod, "+"))
 	f(0, "at most 64", strings.Split(strings.TrimSuffix(strings.Repeat(rsa+"\n", 65), "\n"), "\n")...)

@@ -96,9 +96,10 @@ func TestPrune(t *testing.T) {
 	s := startEtcd(t)
 	run(t, smallFleet, "config", "apply", "-").want(t)
 	put(t, s, map[string]string{"accounts/acme": "{}", "keys/laptop": apiKeyDocument("acme", "ab", ""), "models/old": "pool: llama", "servers/ams/s": `{"address":"h:1","boot":"x"}`})
+	putLeased(t, s, "endpoints/ams/registered")
 	run(t, smallFleet, "config", "diff", "-prune", "-").exits(t, 1).fail(t, "- models/old\n")
 	run(t, smallFleet, "config", "apply", "-prune", "-").want(t, "unchanged models/llama", "deleted models/old\n")
-	for key, stays := range map[string]bool{"models/old": false, "accounts/acme": true, "keys/laptop": true, "servers/ams/s": true, "models/qwen": true} {
+	for key, stays := range map[string]bool{"models/old": false, "accounts/acme": true, "keys/laptop": true, "servers/ams/s": true, "models/qwen": true, "endpoints/ams/registered": true} {
 		if got := stored(t, s, key) != ""; got != stays {
 			t.Errorf("%s is there: %v", key, got)
 		}

@@ -16,6 +16,7 @@ import (
 	"colonnade/change"
 	"colonnade/discovery/etcd"
 	"colonnade/fleet"
+	"colonnade/internal/etcdtest"
 	"colonnade/node"
 )
 
@@ -100,16 +101,22 @@ func TestDeleteConfirmsNothingElse(t *testing.T) {
 	run(t, "", "config", "delete", "-confirm", "pools/x", "models/a", "models/b").want(t, "deleted pools/x", "models/a does not exist", "confirmed all deletions up to revision")
 }
 
-func TestDeleteLeased(t *testing.T) {
-	s := startEtcd(t)
+// putLeased puts the document of an endpoint, as a registrar does.
+func putLeased(t *testing.T, s *etcdtest.Server, key string) {
+	t.Helper()
 	client := s.Client(t)
 	lease, err := client.Grant(t.Context(), 60)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := client.Put(t.Context(), "/colonnade/v1/endpoints/ams/leased", "url: http://h:2\npool: p\n", clientv3.WithLease(lease.ID)); err != nil {
+	if _, err := client.Put(t.Context(), "/colonnade/v1/"+key, "url: http://h:2\npool: p\n", clientv3.WithLease(lease.ID)); err != nil {
 		t.Fatal(err)
 	}
+}
+
+func TestDeleteLeased(t *testing.T) {
+	s := startEtcd(t)
+	putLeased(t, s, "endpoints/ams/leased")
 	put(t, s, map[string]string{"endpoints/ams/static": "url: http://h:1\npool: p\n"})
 	out := run(t, "", "config", "delete", "endpoints/ams/leased", "endpoints/ams/static").want(t, "deleted endpoints/ams/leased")
 	for _, want := range []string{"endpoints/ams/leased was registered under a lease: nodes use it while its engine is healthy", "put it with concurrency: 0 first"} {

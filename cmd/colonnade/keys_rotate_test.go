@@ -107,6 +107,10 @@ func TestRotateFleet(t *testing.T) {
 	if strings.Contains(r.out, "nodes have different fleet keys") {
 		t.Errorf("one fact is said twice:\n%s", r.out)
 	}
+	state([]string{old}, []string{fresh, old}) // the colo server sends nothing to the entry, which need not accept its key
+	if r := rotate(both...); strings.Contains(r.out, "is not accepted by") {
+		t.Errorf("the key of a colo server is taken for refused:\n%s", r.out)
+	}
 	state([]string{old, fresh}, []string{fresh, old})
 	rotate(both...).want(t, "step 2 of 3", "nodes without it: entries/edge-1\n")
 	file(fresh, old)
