@@ -2,6 +2,7 @@ package admission_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -55,6 +56,9 @@ func TestLackOutlastsOtherNews(t *testing.T) {
 		s.wantAvoided("sql", "after a list without the model", "one")
 		s.put("key: models/third\npool: a\n")
 		s.wantAvoided("sql", "after a change of another model", "one")
+		s.put("key: models/sql\npool: a\nupstream_name: sql-v2\n")
+		s.wantAvoided("sql", "after a change of the name by which engines are asked for it")
+		s.lose("one", admission.Lack{Model: "sql"})
 		s.setHealth("one", errors.New("refused"))
 		time.Sleep(5 * time.Second)
 		s.setHealth("one", nil)
@@ -122,6 +126,23 @@ func TestTimeUntilALackIsOver(t *testing.T) {
 		}
 		if want := []string{"http://one:8000 " + chatPath, "http://two:8000 " + chatPath, "http://two:8000 sql"}; !slices.Equal(urls, want) {
 			t.Errorf("reported %q, want %q", urls, want)
+		}
+	})
+}
+
+// Each engine is asked again when its own time is over, however long the others are not.
+func TestEachEngineIsAskedAgainInItsTime(t *testing.T) {
+	play(t, func(s *scenario) {
+		s.put(endpoints("a", 1, "one", "two") + twoModels)
+		synctest.Wait()
+		for i := range 8 {
+			path := fmt.Sprintf("/v1/p%d", i)
+			s.lose("one", admission.Lack{Path: path})
+			s.pool("a").Lacks(s.endpoint("two"), admission.Lack{Path: path}, "404")
+			time.Sleep(time.Second)
+			if !s.hasIt("two", "base", path) || s.hasIt("one", "base", path) {
+				t.Errorf("%s: two is asked: %v; one: %v", path, s.hasIt("two", "base", path), s.hasIt("one", "base", path))
+			}
 		}
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"colonnade/internal/faultproxy"
 	"colonnade/internal/redistest"
 	"colonnade/internal/testkit"
 	"colonnade/ratelimit"
@@ -156,6 +157,63 @@ func TestNeverMoreThanTheLimit(t *testing.T) {
 	}
 }
 
+// startBehindProxy runs a node's limiter that reaches Redis through a proxy. cut makes Redis unreachable, and heal ends that.
+func startBehindProxy(t *testing.T, redis *redistest.Server) (l *shared.Limiter, cut, heal func()) {
+	t.Helper()
+	proxy := testkit.NewProxy(t, strings.TrimPrefix(redis.URL(), "redis://"))
+	l, _ = start(t, "redis://"+proxy.Address, "", 1)
+	heal = func() {
+		t.Helper()
+		proxy.Heal()
+		testkit.WaitFor(t, "Redis to be reached again", func() bool { return l.State().Away.IsZero() })
+	}
+	return l, func() { proxy.Inject(faultproxy.Fault{Kind: faultproxy.Reset}) }, heal
+}
+
+// A node that alone does not reach Redis tells it afterwards what it has granted meanwhile.
+func TestGrantsOfASeparatedNodeCount(t *testing.T) {
+	t.Parallel()
+	redis := redistest.Start(t)
+	a, cut, heal := startBehindProxy(t, redis)
+	if l := take(a, demand(1, 0)); l.Remaining < 0.99 {
+		t.Fatalf("before: %+v", l)
+	}
+	cut()
+	testkit.WaitFor(t, "the node to notice", func() bool { take(a, demand(1, 1)); return !a.State().Away.IsZero() })
+	for hours := range 5 { // each time, its own bucket is full again
+		if l := a.Take(demand(1, 1), time.Now().Add(time.Duration(1+hours)*time.Hour))[0]; l.Taken != 1 {
+			t.Fatalf("of its own bucket: %+v", l)
+		}
+	}
+	heal()
+	b, _ := start(t, redis.URL(), "", 1)
+	if l := take(b, demand(1, 1)); l.Wait == 0 || l.Wait > time.Minute { // the common bucket is empty, and not overdrawn
+		t.Errorf("another node gets the same unit, or waits for more than one: %+v", l)
+	}
+}
+
+// Of an adjustment that may not have arrived, what was used is sent again, and what is to be returned is not.
+func TestAdjustmentsWhileRedisIsLost(t *testing.T) {
+	t.Parallel()
+	f := func(amount float64, wait func(time.Duration) bool) {
+		t.Helper()
+		redis := redistest.Start(t)
+		a, cut, heal := startBehindProxy(t, redis)
+		if l := take(a, demand(1, 1)); l.Taken != 1 {
+			t.Fatalf("before: %+v", l)
+		}
+		cut()
+		a.Settle(demand(1, amount), time.Now()) // it does not know yet that Redis is away
+		testkit.WaitFor(t, "the node to notice", func() bool { return !a.State().Away.IsZero() })
+		heal()
+		if l := take(a, demand(1, 1)); !wait(l.Wait) {
+			t.Errorf("an adjustment by %v: %+v", amount, l)
+		}
+	}
+	f(10, func(d time.Duration) bool { return d > 9*time.Minute })
+	f(-1, func(d time.Duration) bool { return d > 0 && d <= time.Minute })
+}
+
 // A budget is what all nodes have spent. It survives the restart of a node, and the loss of the data of Redis.
 func TestBudgetSurvives(t *testing.T) {
 	t.Parallel()
@@ -175,9 +233,36 @@ func TestBudgetSurvives(t *testing.T) {
 	stop()
 	redis.Kill()
 	redis.Run()
-	c, _ := start(t, redis.URL(), file, 2)
+	c, stopC := start(t, redis.URL(), file, 2)
 	if l := take(c, budget); l.Wait == 0 || l.Spent != 11 {
 		t.Errorf("after the restart: %+v", l)
+	}
+	spend(c, 2) // no request follows that would learn the sum from Redis
+	stopC()
+	redis.Kill()
+	redis.Run()
+	d, _ := start(t, redis.URL(), file, 2)
+	if l := take(d, budget); l.Spent != 13 {
+		t.Errorf("after the second restart: %+v", l)
+	}
+}
+
+// A request that a budget refuses takes nothing of the other limits.
+func TestSpentBudgetTakesNothing(t *testing.T) {
+	t.Parallel()
+	for _, url := range []string{redistest.Start(t).URL(), ""} {
+		l, _ := start(t, url, "", 1)
+		both := append(demand(1, 1), ratelimit.Demand{Key: "cost/today", Limit: 10, Ends: time.Now().Add(time.Hour)})
+		spent := both[1]
+		spent.Amount = 10
+		l.Settle([]ratelimit.Demand{spent}, time.Now())
+		testkit.WaitFor(t, "the budget to be spent", func() bool { return take(l, both[1:]).Spent == 10 })
+		if levels := l.Take(both, time.Now()); ratelimit.Allowed(levels) || levels[1].Wait == 0 {
+			t.Errorf("beyond the budget: %+v", levels)
+		}
+		if l := take(l, both[:1]); l.Wait != 0 {
+			t.Errorf("a request was counted that was refused: %+v", l)
+		}
 	}
 }
 
