@@ -47,7 +47,7 @@ func TestLackLastsForAMinuteAtMost(t *testing.T) {
 }
 
 // A lack outlasts lists and changes that say nothing about it. It ends with a list that has the model, and when the engine has been out.
-func TestLackOutlastsOtherNews(t *testing.T) {
+func TestLackOutlastsOtherChanges(t *testing.T) {
 	play(t, func(s *scenario) {
 		s.put(endpoints("a", 1, "two", "one") + "health: {interval: 100ms, timeout: 50ms}\n" + twoModels)
 		synctest.Wait()
