@@ -27,7 +27,8 @@ const (
 type Applied struct {
 	Key, Where         string // Where as Create returns it
 	Created, Unchanged bool
-	SameMeaning        bool // only comments or style have changed; [Documents.Apply] says so
+	SameMeaning        bool   // only comments or style have changed; [Documents.Apply] says so
+	Value              []byte // as it stands now
 }
 
 // Done is what a change did. With an error, it is what was done before.
@@ -71,11 +72,19 @@ func (d *Documents) Edit(ctx context.Context, decide Decision) (Done, error) {
 		case !errors.Is(err, etcd.ErrChanged):
 			return newDone(e, first.Revision, done), err
 		case attempt == editAttempts, !ctxtime.Sleep(ctx, rand.N(time.Duration(attempt)*editPause)):
-			return newDone(e, first.Revision, done), fmt.Errorf("%s: other commands or programs change documents all the time; run this again when they have ended, "+
-				"and see colonnade config history", saidDone(done))
+			return newDone(e, first.Revision, done), &ConflictError{What: saidDone(done) + ": other commands or programs change documents all the time",
+				Advice: "run this again when they have ended, and see colonnade config history"}
 		}
 	}
 }
+
+// ConflictError says that others changed documents while a change was decided, and that it was given up.
+type ConflictError struct {
+	What   string // and how much was changed before
+	Advice string // for commands
+}
+
+func (e *ConflictError) Error() string { return e.What + "; " + e.Advice }
 
 // clash returns an error if another command has changed, since the first attempt, a document that this one changes: it would be lost
 // without having been seen.
@@ -100,7 +109,7 @@ func clash(first, now etcd.Snapshot, e etcd.Edit, done []etcd.Change) error {
 		if revision == now.Authored && revision > 0 {
 			by += " by " + now.Author.String()
 		}
-		return fmt.Errorf("%s: %s was %s while this command ran; compare with colonnade config diff, and run this again", saidDone(done), key, by)
+		return &ConflictError{What: fmt.Sprintf("%s: %s was %s while this command ran", saidDone(done), key, by), Advice: "compare with colonnade config diff, and run this again"}
 	}
 	return nil
 }
@@ -143,7 +152,7 @@ func newDone(e etcd.Edit, revision int64, done []etcd.Change) Done {
 	}
 	for _, d := range e.Put {
 		action := actions[d.Key]
-		result.Applied = append(result.Applied, Applied{Key: d.Key, Created: action == etcd.ActionCreated, Unchanged: action == ""})
+		result.Applied = append(result.Applied, Applied{Key: d.Key, Created: action == etcd.ActionCreated, Unchanged: action == "", Value: d.Value})
 	}
 	for _, key := range e.Delete {
 		if actions[key] == etcd.ActionDeleted {
@@ -161,7 +170,7 @@ func (d *Documents) editFiles(ctx context.Context, decide Decision) (Done, error
 	})
 	var result Done
 	for _, a := range done.Applied {
-		result.Applied = append(result.Applied, Applied{Key: a.Key, Where: fmt.Sprintf(" at %s:%d", a.File, a.Line), Created: a.Created, Unchanged: a.Unchanged})
+		result.Applied = append(result.Applied, Applied{Key: a.Key, Where: fmt.Sprintf(" at %s:%d", a.File, a.Line), Created: a.Created, Unchanged: a.Unchanged, Value: a.Value})
 	}
 	for _, l := range done.Deleted {
 		result.Deleted = append(result.Deleted, Deleted{l.Key, fmt.Sprintf(" from %s:%d", l.File, l.Line)})

@@ -38,9 +38,11 @@ const filesPerProxiedConn = 11
 type Config struct {
 	Listen string // of the entry
 	Admin  string // of the entry; empty = a free port of loopback
-	Etcd   string // host:port; empty = 127.0.0.1:2379, or a free port if that is taken
-	Dir    string // for etcd's data, events and keys; empty = a temporary directory, removed at the end
-	Colos  []string
+	// AdminTokens is that of [node.Config], for all nodes.
+	AdminTokens string
+	Etcd        string // host:port; empty = 127.0.0.1:2379, or a free port if that is taken
+	Dir         string // for etcd's data, events and keys; empty = a temporary directory, removed at the end
+	Colos       []string
 
 	Servers map[string]int // colo servers of each colo, at most [MaxServers]; a colo that is not in it has one
 
@@ -285,7 +287,7 @@ func (b *allInOne) lockDir() error {
 // node returns what every node needs, of one at a place.
 func (b *allInOne) node(name, place, listen, admin string) node.Config {
 	c := node.Config{
-		Node: name, Listen: listen, Admin: admin, Etcd: []string{b.fleet.Etcd}, Keys: b.keysOf(name), Drain: b.config.Drain,
+		Node: name, Listen: listen, Admin: admin, AdminTokens: b.config.AdminTokens, Etcd: []string{b.fleet.Etcd}, Keys: b.keysOf(name), Drain: b.config.Drain,
 		DataDir: filepath.Join(b.fleet.Dir, "nodes"), WriteStall: b.config.WriteStall, BodyMemory: b.config.BodyMemory, MetricsAccounts: b.config.MetricsAccounts, Liveness: b.config.Liveness,
 		FilesPerConn: filesPerConn, Logger: b.logger(name),
 	}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -37,17 +39,19 @@ type api struct {
 	mux     *http.ServeMux
 	table   []route
 	openAPI []byte
+	stubs   map[string]bool // patterns of the mux that are no route
 	refused rate.Sometimes
 }
 
 // Handler returns the API. Its paths begin with /api/v1/.
 func Handler(c Config) (http.Handler, error) {
-	a := &api{Config: c, mux: http.NewServeMux(), refused: rate.Sometimes{Interval: logInterval}}
+	a := &api{Config: c, mux: http.NewServeMux(), stubs: map[string]bool{}, refused: rate.Sometimes{Interval: logInterval}}
 	a.table = a.routes()
 	for i := range a.table {
 		r := &a.table[i]
 		a.mux.HandleFunc(r.pattern(), func(w http.ResponseWriter, request *http.Request) { a.serve(w, request, r) })
 	}
+	a.addStubs()
 	a.mux.HandleFunc(base+"/", func(w http.ResponseWriter, request *http.Request) { a.serve(w, request, nil) })
 	var err error
 	a.openAPI, err = a.describe()
@@ -55,6 +59,19 @@ func Handler(c Config) (http.Handler, error) {
 		return nil, fmt.Errorf("cannot describe the admin API: %w", err)
 	}
 	return a.mux, nil
+}
+
+// addStubs keeps the mux from redirecting a path without the name of a document to the same path with a slash at its end.
+func (a *api) addStubs() {
+	for _, r := range a.table {
+		folder := r.method + " " + base + r.path[:strings.LastIndexByte(r.path, '/')]
+		if r.slashes && !slices.ContainsFunc(a.table, func(other route) bool { return other.pattern() == folder }) {
+			a.stubs[folder] = true
+		}
+	}
+	for pattern := range a.stubs {
+		a.mux.HandleFunc(pattern, func(w http.ResponseWriter, request *http.Request) { a.serve(w, request, nil) })
+	}
 }
 
 // call is one request of an operation.
@@ -129,7 +146,7 @@ func (a *api) noRoute(r *http.Request) *Error {
 	for _, method := range methods {
 		other := r.Clone(r.Context())
 		other.Method = method
-		if _, pattern := a.mux.Handler(other); strings.HasPrefix(pattern, method+" ") {
+		if _, pattern := a.mux.Handler(other); strings.HasPrefix(pattern, method+" ") && !a.stubs[pattern] {
 			allowed = append(allowed, method)
 		}
 	}
@@ -137,7 +154,7 @@ func (a *api) noRoute(r *http.Request) *Error {
 		return &Error{Status: http.StatusMethodNotAllowed, Header: map[string]string{"Allow": strings.Join(allowed, ", ")},
 			Message: fmt.Sprintf("%s does not take %s, but %s", r.URL.Path, r.Method, strings.Join(allowed, ", "))}
 	}
-	return &Error{Status: http.StatusNotFound, Message: fmt.Sprintf("there is nothing at %.200q: %s", r.URL.Path, a.kindsText())}
+	return &Error{Status: http.StatusNotFound, Message: fmt.Sprintf("there is nothing at %.200q: %s", r.URL.Path, kindsText())}
 }
 
 // checkQuery refuses parameters that the route does not have: a mistyped dry_run would change documents.
@@ -169,6 +186,19 @@ func (c *call) flag(name string) (bool, error) {
 	default:
 		return false, errBadRequest(name, fmt.Sprintf("%s=%.100q: must be true or false", name, value))
 	}
+}
+
+// number returns a parameter of the query that is a whole number within bounds.
+func (c *call) number(name string, absent, least, most int) (int, error) {
+	if !c.URL.Query().Has(name) {
+		return absent, nil
+	}
+	value := c.URL.Query().Get(name)
+	n, err := strconv.Atoi(value)
+	if err != nil || n < least || n > most {
+		return 0, errBadRequest(name, fmt.Sprintf("%s=%.100q: must be a number from %d to %d", name, value, least, most))
+	}
+	return n, nil
 }
 
 // write sends an answer. No cache may keep it: it may be a new API key.

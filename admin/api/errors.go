@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"colonnade/change"
+	"colonnade/discovery/files"
 	"colonnade/fleet/document"
 	"colonnade/problems"
 )
@@ -31,6 +32,8 @@ func asError(err error) *Error {
 	var known *Error
 	var invalid *document.InvalidError
 	var refused *change.RefusedError
+	var conflict *change.ConflictError
+	var inFiles *files.Error
 	switch {
 	case errors.As(err, &known):
 		return known
@@ -38,6 +41,10 @@ func asError(err error) *Error {
 		return errBadRequest(invalid.Field, invalid.Error())
 	case errors.As(err, &refused):
 		return &Error{Status: http.StatusConflict, Message: refused.Error() + "; correct the document, or repeat this with ?force=true if it is intended"}
+	case errors.As(err, &conflict):
+		return &Error{Status: http.StatusConflict, Message: conflict.What + "; get the document again, and repeat the change on that"}
+	case errors.As(err, &inFiles):
+		return &Error{Status: http.StatusConflict, Message: "the files of the documents have to be corrected first: " + err.Error()}
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return &Error{Status: http.StatusServiceUnavailable, Message: "the store of the documents does not answer; try again: " + err.Error()}
 	}

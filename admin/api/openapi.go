@@ -134,6 +134,7 @@ func errorSchema() schema {
 // ownSchemas returns the schemas of bodies that are no documents.
 func ownSchemas() map[string]schema {
 	return map[string]schema{
+		"Change": changeSchema(), "NewKey": newKeySchema(), "CreatedKey": createdKeySchema(),
 		"Problem": object("Something that is wrong in the fleet, or that may be.",
 			"kind", text("Kind of the problem, as in the metric colonnade_problems."),
 			"severity", schema{"type": "string", "enum": []string{"error", "warning"}},

@@ -147,7 +147,7 @@ func TestConfigStatusWithoutEtcd(t *testing.T) {
 func TestAdminAddress(t *testing.T) {
 	f := func(admin, address, want string) {
 		t.Helper()
-		if got := adminAddress(admin, address); got != want {
+		if got := node.AdminAddress(admin, address); got != want {
 			t.Errorf("adminAddress(%q, %q) = %q, want %q", admin, address, got, want)
 		}
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"strings"
 
@@ -11,6 +10,7 @@ import (
 	"colonnade/discovery/etcd"
 	"colonnade/fleet"
 	"colonnade/fleet/document"
+	"colonnade/node"
 )
 
 // documentState is what etcd holds, checked by the code that nodes use too.
@@ -71,9 +71,9 @@ func newDocumentState(docs []etcd.Stored, revision int64) documentState {
 		switch n := valid.Noun(d.Key).(type) {
 		case *fleet.Server:
 			s.servers = append(s.servers, n)
-			s.nodes = append(s.nodes, registration{d.Key, n.Node, roleColo, n.Colo, n.State, n.Version, adminAddress(n.Admin, n.Address)})
+			s.nodes = append(s.nodes, registration{d.Key, n.Node, roleColo, n.Colo, n.State, n.Version, node.AdminAddress(n.Admin, n.Address)})
 		case *fleet.EntryNode:
-			s.nodes = append(s.nodes, registration{d.Key, n.Node, roleEntry, n.Region, n.State, n.Version, adminAddress(n.Admin, n.Address)})
+			s.nodes = append(s.nodes, registration{d.Key, n.Node, roleEntry, n.Region, n.State, n.Version, node.AdminAddress(n.Admin, n.Address)})
 		}
 	}
 	slices.SortFunc(s.invalid, func(a, b rejection) int { return strings.Compare(a.Key, b.Key) })
@@ -108,18 +108,4 @@ func (s *fleetState) rejections() []rejection {
 		}
 	}
 	return all
-}
-
-// adminAddress returns where an admin listener is reached. One that is bound to the wildcard address is reached at the
-// host of the node's other listener.
-func adminAddress(admin, address string) string {
-	host, port, err := net.SplitHostPort(admin)
-	if err != nil || !net.ParseIP(host).IsUnspecified() {
-		return admin
-	}
-	other, _, err := net.SplitHostPort(address)
-	if err != nil || net.ParseIP(other).IsUnspecified() {
-		other = "127.0.0.1"
-	}
-	return net.JoinHostPort(other, port)
 }

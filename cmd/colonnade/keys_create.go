@@ -66,31 +66,10 @@ func (w *newKey) check(expires string, now time.Time) (err error) {
 			return err
 		}
 	}
-	w.expires, err = parseExpiry(expires, now)
-	return err
-}
-
-// parseExpiry parses a duration from now, or a time. Empty is never: the zero time.
-func parseExpiry(s string, now time.Time) (time.Time, error) {
-	if s == "" {
-		return time.Time{}, nil
+	if w.expires, err = accounts.ParseExpiry(expires, now); err != nil {
+		return fmt.Errorf("-expires %q: %w", expires, err)
 	}
-	at, ok := time.Time{}, false
-	if d, err := time.ParseDuration(s); err == nil {
-		at, ok = now.Add(d), true
-	}
-	for _, shape := range []string{time.DateOnly, time.RFC3339} {
-		if t, err := time.Parse(shape, s); err == nil {
-			at, ok = t, true
-		}
-	}
-	switch {
-	case !ok:
-		return at, fmt.Errorf("-expires %q: must be a duration such as 720h (30 days), a day such as 2027-01-31 or a time such as 2027-01-31T12:00:00Z", s)
-	case !at.After(now):
-		return at, fmt.Errorf("-expires %q: that is in the past", s)
-	}
-	return at.UTC().Truncate(time.Second), nil
+	return nil
 }
 
 func (w *newKey) create(ctx context.Context, cmd *cli.Command, d *change.Documents) error {

@@ -40,6 +40,7 @@ func newUp() *cli.Command {
 			&cli.StringFlag{Name: "engine-url", Destination: &c.EngineURL, Validator: checkEngineURL, Usage: "`URL` of a real engine, instead of the simulated ones"},
 			&cli.StringFlag{Name: "engine-model", Destination: &c.EngineModel, Usage: "`MODEL` of the real engine (default: all that it lists)"},
 			command.CredentialsDirFlag(&c.CredentialsDir),
+			command.AdminTokensFlag(&c.AdminTokens),
 			&cli.StringFlag{Name: "tls-cert", Destination: &c.TLS.Cert, Usage: "PEM `FILE` with a certificate; the entry then speaks HTTPS"},
 			&cli.StringFlag{Name: "tls-key", Destination: &c.TLS.Key, Usage: "PEM `FILE` with the key of -tls-cert"},
 			&cli.BoolFlag{Name: "open", Value: true, Destination: &c.Open, Usage: "serve requests without a valid key, as the account open"},

@@ -15,6 +15,8 @@ type KindInfo struct {
 	Kind  fleet.Kind
 	Form  string // of the keys, such as endpoints/<colo>/<endpoint>
 	About string // one or two sentences
+	// Slashes says that the last name in a key may have slashes.
+	Slashes bool
 }
 
 // OperatorKinds returns the kinds of documents that operators write, in the order of the schema.
@@ -23,7 +25,8 @@ func OperatorKinds() (all []KindInfo) {
 		switch k.Kind {
 		case fleet.KindServer, fleet.KindEntry, fleet.KindDeletions:
 		default:
-			all = append(all, KindInfo{k.Kind, k.form, k.about})
+			names := k.placeholders()
+			all = append(all, KindInfo{k.Kind, k.form, k.about, len(names) > 0 && !isPlain(names[len(names)-1])})
 		}
 	}
 	return all

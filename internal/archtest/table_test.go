@@ -163,7 +163,7 @@ var table = []row{
 		third: []string{"github.com/prometheus/client_golang", "golang.org/x/time/rate"},
 		why:   "the admin listener is given functions; it must not reach into the life of a request"},
 	{path: "admin/api",
-		ours:  []string{"change", "fleet/document", "forwarding/reload", "problems"},
+		ours:  []string{"accounts", "change", "discovery/etcd", "discovery/files", "fleet", "fleet/document", "forwarding/reload", "problems"},
 		third: []string{"golang.org/x/time/rate"},
 		why:   "operations on documents go through package change; actions are functions of the node"},
 	{path: "node",
