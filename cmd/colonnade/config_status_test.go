@@ -14,8 +14,10 @@ import (
 	"colonnade/cmd/internal/command"
 	"colonnade/entry"
 	"colonnade/fleet"
+	"colonnade/fleet/document"
 	"colonnade/node"
 	"colonnade/problems"
+	"colonnade/reasons"
 )
 
 func TestConfigStatus(t *testing.T) {
@@ -94,7 +96,7 @@ func TestConfigStatusReportsProblems(t *testing.T) {
 		`- servers/nrt/mute: cannot be asked: it has registered no admin address`,
 		`- servers/ams/one: has not heard from etcd for 1m1s; the documents of revision 3 are in force`,
 		`- servers/sin/two: has heard of revision 1000, but etcd is at`,
-		`- 2 deletions held back by one, two: models/c, models/d; if this is intended, run: colonnade config confirm-deletions`,
+		`- 2 deletions held back by one, two: models/c, models/d`, "action: if the deletions are intended: colonnade config confirm-deletions",
 		`- models/b: aliases: "a": requests for it go to models/a`,
 		`- pools/p: queue.cost: "tokens": priced in "eur": a; without a price`,
 		`- servers/ams/one: in force although their leases have expired: endpoints/ams/z`,
@@ -132,6 +134,70 @@ func TestHeldDeletionsNameEachKeyOnce(t *testing.T) {
 	if got := held.String(); got != "3 deletions held back by a, b: pools/x, models/y, models/x" {
 		t.Errorf("got %s", got)
 	}
+}
+
+// A document whose deletion nodes hold back is still there for what refers to it.
+func TestReferenceToAHeldDocument(t *testing.T) {
+	t.Parallel()
+	f := func(held []string, want int, texts ...string) {
+		t.Helper()
+		docs := document.NewSet()
+		for key, value := range map[string]string{"models/m": "pool: p\n", "endpoints/ams/gpu-1": "url: http://h:1\npool: p\n", "endpoints/fra/gpu-1": "url: http://h:1\npool: q\n"} {
+			if err := docs.Put(key, []byte(value), 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		table := docs.Table()
+		var got []string
+		for _, p := range (heldDeletions{keys: held}).inForce(problems.OfTable(table, problems.Scope{}), table) {
+			if p.Kind == reasons.ReferenceDangling {
+				got = append(got, p.Text)
+			}
+		}
+		all := strings.Join(got, "\n")
+		for _, text := range texts {
+			if !strings.Contains(all, text) {
+				t.Errorf("held %v: no %q in\n%s", held, text, all)
+			}
+		}
+		if len(got) != want {
+			t.Errorf("held %v: %d references lead nowhere, want %d:\n%s", held, len(got), want, all)
+		}
+	}
+	f(nil, 3, "there is no document colos/ams", "there is no document colos/fra", "no model uses this pool")
+	f([]string{"colos/ams"}, 2, "there is no document colos/fra", "no model uses this pool")
+	f([]string{"colos/ams", "colos/fra", "models/q"}, 0)
+}
+
+// A pool without an engine that is up is one problem, which names the engines, and says what it does to all models of the pool.
+func TestPoolDownIsSaidOnce(t *testing.T) {
+	t.Parallel()
+	docs := document.NewSet()
+	for key, value := range map[string]string{
+		"models/a": "pool: p\n", "models/b": "pool: p\n", "colos/ams": "{}", "endpoints/ams/gpu-1": "url: http://h:1\npool: p\n",
+		"servers/ams/ams-1": `{"address":"127.0.0.1:1","boot":"x","pools":{"p":0}}`,
+	} {
+		if err := docs.Put(key, []byte(value), 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f := func(want string, reported ...problems.Problem) {
+		t.Helper()
+		n := nodeState{registration: registration{Document: "servers/ams/ams-1", Role: roleColo}, Config: &node.ConfigState{Problems: reported}}
+		s := &fleetState{Etcd: "http://127.0.0.1:1", Nodes: []nodeState{n}}
+		s.table = docs.Table()
+		var got []string
+		for _, p := range fleetProblems(s, nil) {
+			got = append(got, p.Text+"; "+p.Effect)
+		}
+		if strings.Join(got, "\n") != want {
+			t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), want)
+		}
+	}
+	f("servers/ams/ams-1: pool p: no engine is up: gpu-1 silent; every request for a, b gets 503",
+		problems.Problem{Kind: reasons.PoolDown, Severity: problems.SeverityError, Subject: "servers/ams/ams-1", Text: "servers/ams/ams-1: pool p: no engine is up: gpu-1 silent"})
+	f("models/a: pool: \"p\": no engine of it is up in any colo; it is in: ams; every request for a gets 503\n" +
+		"models/b: pool: \"p\": no engine of it is up in any colo; it is in: ams; every request for b gets 503")
 }
 
 func TestConfigStatusWithoutEtcd(t *testing.T) {

@@ -33,7 +33,7 @@ func fleetProblems(s *fleetState, q *poolQuery) []problems.Problem {
 	held := heldBy(s.Nodes)
 	if s.Etcd != "" {
 		addServers(l, s, q)
-		l.Add(held.inForce(problems.OfTable(s.table, scope))...)
+		l.Add(held.inForce(problems.OfTable(s.table, scope), s.table)...)
 	}
 	addRecords(l, s, q) // before what nodes say of them
 	all := append(slices.Clone(s.Nodes), s.entries...)
@@ -49,9 +49,34 @@ func fleetProblems(s *fleetState, q *poolQuery) []problems.Problem {
 	}
 	addBlocked(l, s)
 	if len(held.keys) > 0 {
-		l.Errorf(reasons.DeletionsHeld, "", "%s; if this is intended, run: colonnade config confirm-deletions", held)
+		l.Errorf(reasons.DeletionsHeld, "", "%s", held)
 	}
-	return l.All()
+	return oncePerPool(l.All(), s.table)
+}
+
+// oncePerPool leaves out that no engine of a model's pool is up where the servers of the colos report it too: they name the engines. Their
+// problem then has the effect on the models.
+func oncePerPool(all []problems.Problem, table *fleet.Table) []problems.Problem {
+	models := map[int][]string{} // of the problem at an index
+	left := slices.DeleteFunc(slices.Clone(all), func(p problems.Problem) bool {
+		name, ok := strings.CutPrefix(p.Subject, fleet.KindModel.Key(""))
+		m, known := table.Model(name)
+		if p.Kind != reasons.PoolDown || !ok || !known {
+			return false
+		}
+		reported := false
+		for i, of := range all {
+			if of.Kind == reasons.PoolDown && strings.Contains(of.Text, ": pool "+m.Pool+": no engine is up") {
+				models[i], reported = append(models[i], m.Name), true
+			}
+		}
+		return reported
+	})
+	for i, names := range models {
+		at := slices.Index(left, all[i])
+		left[at].Effect = fmt.Sprintf("every request for %s gets 503", firstOf(names))
+	}
+	return left
 }
 
 // addServers adds the active colos without a server, of those that a query includes, and the models whose engines are all down.
@@ -171,7 +196,12 @@ func heldBy(nodes []nodeState) (h heldDeletions) {
 }
 
 // inForce corrects the effects of what the documents in etcd lack, where nodes still serve by those that were deleted.
-func (h heldDeletions) inForce(found []problems.Problem) []problems.Problem {
+// References to them are no problem.
+func (h heldDeletions) inForce(found []problems.Problem, inEtcd *fleet.Table) []problems.Problem {
+	if len(h.keys) == 0 {
+		return found
+	}
+	found = slices.DeleteFunc(found, func(p problems.Problem) bool { return h.explains(p, inEtcd) })
 	missing := map[string][]fleet.Kind{
 		reasons.StoreEmpty:           {fleet.KindModel},
 		reasons.NoModel:              {fleet.KindModel},
@@ -184,6 +214,18 @@ func (h heldDeletions) inForce(found []problems.Problem) []problems.Problem {
 		}
 	}
 	return found
+}
+
+// explains reports whether a reference leads nowhere in etcd, and at the nodes to a document whose deletion they hold back.
+func (h heldDeletions) explains(p problems.Problem, inEtcd *fleet.Table) bool {
+	return p.Kind == reasons.ReferenceDangling && slices.ContainsFunc(inEtcd.Dangling(), func(d fleet.Dangling) bool {
+		if d.Document != p.Subject || !strings.Contains(p.Text, d.Reason) {
+			return false
+		}
+		return slices.ContainsFunc(h.keys, func(key string) bool {
+			return key == d.Missing.Key(d.Value) || change.KindIn(key) == d.Missing && d.Field == "pool" // of the pool of any model
+		})
+	})
 }
 
 func (h heldDeletions) String() string {
