@@ -16,8 +16,12 @@ func newConfig() *cli.Command {
 		Name: "config", Usage: "Administer the fleet's documents",
 		Commands: []*cli.Command{newApply(), newGet(), newValidate(), newConfigStatus(), newDelete(), newConfirm(), newSchema(),
 			newDiff(), newHistory(), newRollback(), newExport()},
-		Description: `Examples:
+		Description: `A change goes through validate, diff and apply; status shows whether each node follows, and
+what is wrong. history and rollback undo a change, export makes a backup.
+
+Examples:
   colonnade config validate deploy/fleet.yaml
+  colonnade config diff deploy/fleet.yaml
   colonnade config apply deploy/fleet.yaml
   colonnade config status`,
 	}

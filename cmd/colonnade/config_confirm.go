@@ -26,9 +26,10 @@ func newConfirm() *cli.Command {
 	return &cli.Command{
 		Name: "confirm-deletions", Usage: "Confirm the deletions that nodes hold back",
 		Flags: []cli.Flag{store.etcdFlag()},
-		Description: `Nodes hold back deletions that are too many at once. The command shows them, writes the document
-"deletions" with the current revision of etcd, and shows which nodes still hold deletions back.
-It confirms what was deleted until then, and nothing later.
+		Description: `Nodes hold back deletions that look like a mistake: many at once, or the last document of a kind;
+see config delete. The command shows them, writes the document "deletions" with the current
+revision of etcd, and shows which nodes still hold deletions back. It confirms what was deleted
+until then, and nothing later. If the deletions are a mistake, apply the documents again instead.
 
 Examples:
   colonnade config confirm-deletions`,

@@ -22,7 +22,11 @@ func newConfigStatus() *cli.Command {
 	return &cli.Command{
 		Name: "status", Usage: "Show which documents are in force, in etcd and at each node",
 		Flags: []cli.Flag{store.etcdFlag(), adminFlag(&admin), &cli.BoolFlag{Name: "json", Destination: &asJSON, Usage: "print JSON"}},
-		Description: `With -admin, etcd is not asked, and not compared with the nodes; a colonnade serve has none.
+		Description: `Shows the documents in etcd by kind, how far each node follows them, and everything that is
+wrong: what it does to clients, and what to do. HELD is the number of deletions that a node holds
+back (see config delete), EXPIRED that of registrations whose leases have expired.
+
+With -admin, etcd is not asked, and not compared with the nodes; a colonnade serve has none.
 
 ` + exitStatuses + `
 

@@ -91,6 +91,7 @@ func TestConfigStatusReportsProblems(t *testing.T) {
 		`- "plans/x\x1b (revision`,
 		`- endpoints/ams/y: url: "http://h:1": not in force, since endpoints/ams/x has the same url`,
 		`- servers/fra/gone: cannot be asked at `+closed+`: connection refused; if the node is on another machine, run this there`,
+		"action: look whether the node runs, and at its log",
 		`- servers/iad/old: cannot be asked at `+old+`: it has no page /debug/config`,
 		`- servers/lhr/other: cannot be asked at `+one+`: node one answers there; if the node is on another machine`,
 		`- servers/nrt/mute: cannot be asked: it has registered no admin address`,

@@ -84,7 +84,9 @@ func rotateFleet(cmd *cli.Command, nodes []nodeState, files keyFiles) error {
 	}
 	faults := fleetKeyFaults(nodes)
 	for i := range faults {
-		fmt.Fprintln(cmd.Writer, command.Printable("error: "+faults[i].String()))
+		if err := say(cmd.Writer, "error: "+faults[i].String()); err != nil {
+			return err
+		}
 	}
 	var unasked []string
 	for i := range nodes {
@@ -99,8 +101,8 @@ func rotateFleet(cmd *cli.Command, nodes []nodeState, files keyFiles) error {
 		return fmt.Errorf("%s cannot be asked for the ids of keys: %s; the next step is not known until each can: start or update these nodes, or wait until their registrations have expired",
 			count(len(unasked), "node"), firstOf(unasked))
 	case files.newKey == "":
-		fmt.Fprintln(cmd.Writer, "\n"+withoutNewKey(nodes, faults))
-		return faultsFound(faults)
+		fmt.Fprintln(cmd.Writer)
+		return cmp.Or(say(cmd.Writer, withoutNewKey(nodes, faults)), faultsFound(faults))
 	}
 	newKey, err := files.openNewKey(cmd)
 	if err != nil {

@@ -14,7 +14,13 @@ func newRoot() *cli.Command {
 	return &cli.Command{
 		Name: "colonnade", Usage: "Run and administer a Colonnade fleet", Version: node.Version(),
 		Commands: []*cli.Command{newServe(), newUp(), newConfig(), newKeys(), newStatus(), newEvents(), newRoute(), newHealth(), newEngine()},
-		Description: `Examples:
+		Description: `A fleet has entries, colo servers and an etcd, and is changed by documents: models, pools,
+endpoints, accounts, API keys. The commands find etcd by -etcd or COLONNADE_ETCD. One place
+without etcd is run by colonnade serve, and its documents are in files: -config names them.
+
+To try things out, run colonnade up. If something is wrong, run colonnade config status.
+
+Examples:
   colonnade up
   colonnade config apply deploy/fleet.yaml
   colonnade status`,

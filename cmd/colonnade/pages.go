@@ -94,11 +94,14 @@ func (r pageReader) readiness(ctx context.Context, admin string) (string, error)
 	return fmt.Sprintf("its page /health/ready has the status %d", status), nil
 }
 
+// onAnotherMachine begins the hint about an address that means another machine elsewhere.
+const onAnotherMachine = "if the node is on another machine"
+
 // addressHint says what to do about an address at which the node itself does not answer.
 func addressHint(admin string) string {
 	host, _, _ := net.SplitHostPort(admin)
 	if host == "localhost" || net.ParseIP(host).IsLoopback() {
-		return "if the node is on another machine, run this there, or start it with -admin on an address that is reachable from here"
+		return onAnotherMachine + ", run this there, or start it with -admin on an address that is reachable from here"
 	}
 	return "the node may be gone, or the address that it has registered belongs to another one"
 }

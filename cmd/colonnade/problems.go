@@ -110,7 +110,10 @@ func (s *fleetState) err() error {
 func addNode(l *problems.List, s *fleetState, n *nodeState) {
 	name, c := n.name(), n.Config
 	if c == nil {
-		l.Errorf(reasons.NodeUnreachable, n.Document, "%s: %s", name, n.unreachable())
+		p := l.Errorf(reasons.NodeUnreachable, n.Document, "%s: %s", name, n.unreachable())
+		if strings.Contains(n.Error, onAnotherMachine) {
+			p.Action = "look whether the node runs, and at its log"
+		}
 		return
 	}
 	if n.NotReady != "" && n.State != fleet.StateDraining && n.NotReady != fleet.StateDraining && !n.reports(reasons.EntryNotBelieved) {

@@ -48,6 +48,11 @@ func show(out io.Writer, draw func(*screen)) error {
 	return err
 }
 
+// say prints text for people, wrapped where the output is a terminal.
+func say(out io.Writer, text string) error {
+	return show(out, func(s *screen) { s.paragraph("", text) })
+}
+
 // painted is printable text with escape sequences of colours.
 type painted string
 
