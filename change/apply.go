@@ -59,6 +59,20 @@ func (o *Outcome) noteMeaning() {
 	}
 }
 
+// Prepare decides and reviews a change of documents in etcd as Apply does, and carries nothing out. The snapshot has the documents by which it
+// was decided, for [etcd.Writer.Commit].
+func (d *Documents) Prepare(ctx context.Context, p Plan) (o Outcome, s etcd.Snapshot, err error) {
+	if s, err = d.Writer().Snapshot(ctx); err != nil {
+		return o, s, err
+	}
+	if o.Edit, err = p.Decide(ctx, s.Documents); err != nil {
+		return o, s, err
+	}
+	o.Before, o.Review = s.Documents, NewReview(s.Documents, o.Edit, false)
+	o.Edit.Confirm = o.Review.Held != ""
+	return o, s, p.check(ctx, &o)
+}
+
 // check returns an error unless the change may be carried out.
 func (p *Plan) check(ctx context.Context, o *Outcome) error {
 	if err := o.Review.Refusal(); err != nil && !p.Force {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"time"
 
 	"github.com/urfave/cli/v3"
 
@@ -31,7 +32,10 @@ func newApply() *cli.Command {
 		Flags: []cli.Flag{store.etcdFlag(), store.configFlag(),
 			&cli.BoolFlag{Name: "dry-run", Destination: &c.dryRun, Usage: "change nothing, and show what would change"},
 			&cli.BoolFlag{Name: "prune", Destination: &c.prune, Usage: "also delete the documents, of the kinds that the files have, that the files do not have"},
-			&cli.BoolFlag{Name: "force", Destination: &c.force, Usage: "also if it takes a model out of service, or deletes more than nodes do without a confirmation"},
+			&cli.BoolFlag{Name: "force", Destination: &c.force,
+				Usage: "also if it takes a model out of service, deletes more than nodes do without a confirmation, or has too few requests at -canary to be judged"},
+			&cli.StringFlag{Name: "canary", Destination: &c.canary, Usage: "try it at this `NODE` first, then apply it to all, and take it back if refusals or errors rise"},
+			&cli.DurationFlag{Name: "canary-for", Destination: &c.canaryFor, Value: time.Minute, Usage: "how long -canary watches the node, and then all nodes"},
 		},
 		Description: `Each FILE holds YAML documents, separated by ---, each with a key; - is standard input. Of a
 directory, the files are read that colonnade serve reads. All are checked before any is written:
@@ -46,6 +50,14 @@ deletes what nodes and registrars have registered.
 With -dry-run, the exit status is 0 if nothing would change, 1 if something would, and 2 after
 an error, also if it would be refused.
 
+With -canary, NODE alone has the change at first, whatever kind of node it is: the command
+counts the requests of all nodes for a quarter of -canary-for, stages the change, and watches
+NODE for -canary-for. It takes the change back, and fails, when NODE is worse than before and
+than the other nodes of its kind: when more of its requests are refused or fail, an error
+appears, a document is rejected, or the node ends. Else it applies the change to all, watches
+them as long, and rolls it back if one gets worse. Ctrl-C takes the change back, also from all.
+If the command is killed, NODE withdraws the change within 15 s; once all have it, it stays.
+
 With -config, a document takes the place of the one that has its key; comments and other
 documents stay as they are. A new one goes to the file PATH, or if that is a directory, to its
 one YAML file with documents of that kind; if there is none, or several, to a file of the
@@ -54,21 +66,19 @@ kind, such as PATH/models.yaml.
 Examples:
   colonnade config apply deploy/fleet.yaml
   colonnade config apply -dry-run -prune fleet/
+  colonnade config apply -canary edge-1 models.yaml
   colonnade config apply -config conf models.yaml
   printf 'key: pools/tiny\nqueue: {limit: 32}\n' | colonnade config apply -`,
 		Action: func(ctx context.Context, cmd *cli.Command) error {
+			if c.canary != "" {
+				return c.runCanary(ctx, cmd, &store)
+			}
 			return c.status(store.action(func(ctx context.Context, cmd *cli.Command, d *change.Documents) error {
 				docs, err := documentsToApply(cmd)
 				if err != nil {
 					return err
 				}
-				return c.run(ctx, cmd, d, func(_ context.Context, before []etcd.Stored) (etcd.Edit, error) {
-					e := etcd.Edit{Put: docs}
-					if c.prune {
-						e.Delete = change.Prunable(before, docs)
-					}
-					return e, nil
-				})
+				return c.run(ctx, cmd, d, c.decision(docs))
 			})(ctx, cmd))
 		},
 	}
@@ -92,6 +102,29 @@ type changing struct {
 	prune, force, dryRun bool
 
 	remedy string // what to do about a refused change, other than to force it
+
+	canary    string        // node at which it is tried first; empty = none
+	canaryFor time.Duration // how long each watch lasts
+}
+
+// decision returns the decision to apply documents.
+func (c *changing) decision(docs []document.Raw) change.Decision {
+	return func(_ context.Context, before []etcd.Stored) (etcd.Edit, error) {
+		e := etcd.Edit{Put: docs}
+		if c.prune {
+			e.Delete = change.Prunable(before, docs)
+		}
+		return e, nil
+	}
+}
+
+// withForceHint says, of a change that the review has refused, what to do.
+func (c *changing) withForceHint(err error) error {
+	var refused *change.RefusedError
+	if errors.As(err, &refused) {
+		return fmt.Errorf("%s; %s, or repeat this with -force if it is intended", command.Printable(err.Error()), c.remedy)
+	}
+	return err
 }
 
 // run carries out a change, or shows it.
@@ -101,9 +134,8 @@ func (c *changing) run(ctx context.Context, cmd *cli.Command, d *change.Document
 	}})
 	printAdded(cmd.ErrWriter, &o.Review)
 	var refused *change.RefusedError
-	if errors.As(err, &refused) {
-		err = fmt.Errorf("%s; %s, or repeat this with -force if it is intended", command.Printable(err.Error()), c.remedy)
-	}
+	errors.As(err, &refused)
+	err = c.withForceHint(err)
 	if c.dryRun && err == nil {
 		return c.show(cmd.Writer, o.Before, o.Edit)
 	}

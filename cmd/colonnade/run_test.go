@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -18,7 +19,16 @@ import (
 	"colonnade/internal/testkit"
 )
 
-func TestMain(m *testing.M) { testkit.VerifyMain(m) }
+// runAsCommand, in the environment, has the program of the tests be the command line.
+const runAsCommand = "COLONNADE_TEST_AS_COMMAND"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(runAsCommand) != "" {
+		main()
+		return
+	}
+	testkit.VerifyMain(m)
+}
 
 // ran is what a command has written, and its error.
 type ran struct {

@@ -63,7 +63,7 @@ var runs = []run{
 		{"docs/backup.md", nil}, {"docs/engines.md", nil}, {"docs/grow.md", nil},
 	}, want: []string{
 		"applied models/llama-3.1-8b-instruct", `"completion_tokens":`, "laptop", "revoked key laptop", "edge-1.crt: OK", "ams-1.crt: OK",
-		"made a new key in new.key", "step 2 of 3: every node signs with the new key", "the rotation is complete",
+		"applied to all nodes at revision", "made a new key in new.key", "step 2 of 3: every node signs with the new key", "the rotation is complete",
 		"no problems", `colonnade_tls_certificate_expiry_timestamp_seconds{listener="public"} 1`, "msg=draining", "msg=stopped", `"kind":"inference"`, "COLO", "inference_requests_total{", "ok\n",
 	}},
 	{parts: []part{{"docs/homes.md", nil}}, never: "a request failed", want: []string{
