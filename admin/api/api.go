@@ -135,7 +135,7 @@ func (a *api) authenticate(c *call) error {
 		message = "this token is not in the file that the flag -admin-tokens names"
 	}
 	a.refused.Do(func() {
-		a.Logger.Warn("admin API: request without a valid token; the next ones are not logged for a minute", "from", c.RemoteAddr, "error", message)
+		a.Logger.Warn("admin API: request without a valid token; the next ones are not logged for a minute", "client", c.RemoteAddr, "error", message)
 	})
 	return &Error{Status: http.StatusUnauthorized, Message: message, Header: map[string]string{"WWW-Authenticate": `Bearer realm="colonnade admin API"`}}
 }
