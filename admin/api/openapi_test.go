@@ -113,7 +113,7 @@ func (v *validator) call(t *testing.T, method, path, body string, headers ...str
 // Each operation that is described exists, takes what is described, and answers what is described; and no other exists.
 func TestOperationsAreAsDescribed(t *testing.T) {
 	t.Parallel()
-	c := open(t, Config{Documents: inEtcd(t, smallFleet)})
+	c := open(t, Config{Documents: inFiles(t, smallFleet)})
 	v := newValidator(t, c)
 	asJSON, asYAML := []string{"Content-Type", typeJSON}, []string{"Content-Type", typeYAML, "Accept", typeYAML}
 	for _, d := range []struct{ path, body string }{
@@ -130,20 +130,21 @@ func TestOperationsAreAsDescribed(t *testing.T) {
 			status = 200
 		}
 		v.call(t, http.MethodPut, d.path, d.body, asJSON...).want(t, status, `"key": "`+d.path[1:]+`"`)
-		got := v.call(t, http.MethodGet, d.path, "").want(t, 200, `"key": "`+d.path[1:]+`"`)
-		v.call(t, http.MethodGet, d.path, "", "If-None-Match", got.Header.Get("ETag")).want(t, 304)
-		text := v.call(t, http.MethodGet, d.path, "", "Accept", typeYAML).want(t, 200).body
-		v.call(t, http.MethodPut, d.path, text, asYAML...).want(t, 200, `"action": "unchanged"`)
-		v.call(t, http.MethodPut, d.path, got.body, "Content-Type", typeJSON, "If-Match", got.Header.Get("ETag")).want(t, 200)
+		v.call(t, http.MethodGet, d.path, "").want(t, 200, `"key": "`+d.path[1:]+`"`)
 		if d.path != "/"+kind {
 			v.call(t, http.MethodGet, "/"+kind, "").want(t, 200, `"`+d.path[1:]+`"`)
 			v.call(t, http.MethodGet, "/"+kind+"?limit=1", "", "Accept", typeYAML).want(t, 200, "key: "+kind+"/")
 		}
-		v.call(t, http.MethodDelete, d.path+"?dry_run=true&force=true", "").want(t, 200, `"dry_run": true`, `"action": "deleted"`)
 		v.call(t, http.MethodDelete, d.path+"?force=true", "").want(t, 200, `"action": "deleted"`)
-		v.call(t, http.MethodDelete, d.path, "").want(t, 404, "there is no document "+d.path[1:])
-		v.call(t, http.MethodPut, d.path, `{"nonsense": 1}`, asJSON...).want(t, 400, `"field": "`)
 	}
+	got := v.call(t, http.MethodGet, "/models/qwen", "").want(t, 200)
+	v.call(t, http.MethodGet, "/models/qwen", "", "If-None-Match", got.Header.Get("ETag")).want(t, 304)
+	text := v.call(t, http.MethodGet, "/models/qwen", "", "Accept", typeYAML).want(t, 200).body
+	v.call(t, http.MethodPut, "/models/qwen", text, asYAML...).want(t, 200, `"action": "unchanged"`)
+	v.call(t, http.MethodPut, "/models/qwen?dry_run=true", got.body, "Content-Type", typeJSON, "If-Match", got.Header.Get("ETag")).want(t, 200)
+	v.call(t, http.MethodPut, "/models/qwen", "{}", "Content-Type", typeJSON, "If-Match", `"0"`).want(t, 412)
+	v.call(t, http.MethodPut, "/models/qwen", `{"nonsense": 1}`, asJSON...).want(t, 400, `"field": "nonsense"`)
+	v.call(t, http.MethodDelete, "/models/none", "").want(t, 404, "there is no document models/none")
 	v.call(t, http.MethodGet, "/endpoints/ams?after=endpoints/ams/gpu-1", "").want(t, 200, "gpu-2")
 	v.call(t, http.MethodPost, "/keys", `{"account": "acme", "expires": "720h"}`, asJSON...).want(t, 201, `"key": "cn_`)
 	v.call(t, http.MethodGet, "/openapi.json", "")
