@@ -199,7 +199,7 @@ func (s *Server) probe(ctx context.Context, e *fleet.Endpoint) (err error) {
 		return err
 	}
 	if s.pools.WantsModels(e.URL) {
-		s.readModels(ctx, e)
+		s.ReadModels(ctx, e)
 	}
 	return nil
 }

@@ -33,7 +33,7 @@ type Endpoint struct {
 	// concurrency would have without auto, and four times that number.
 	Auto *Auto `json:"auto,omitempty"` // nil unless the document says concurrency: auto
 	// A draining endpoint finishes its requests and gets no new ones. Its health is still checked, and its slots count nowhere.
-	State string `json:"state" oneof:"active draining"`
+	State string `json:"state" oneof:"active draining" own:"yes"`
 	// Share of the pool's requests, relative to its other endpoints and beside their slots.
 	Weight int `json:"weight" range:"1,1000"`
 	// Names under which this engine serves models, by model. They override upstream_name of the model.

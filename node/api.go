@@ -21,7 +21,7 @@ func (r *runtime) openAPI(documents *change.Documents, none string) error {
 	if address, ok := r.admin.Addr().(*net.TCPAddr); ok && !address.IP.IsLoopback() {
 		c.Logger.Warn("the tokens of the admin API cross the network unencrypted: set -admin to a loopback address, and reach it through a tunnel", "admin", address.String())
 	}
-	settings := api.Config{Node: c.Node, Tokens: tokens, Logger: c.Logger, Documents: documents, NoStore: none}
+	settings := api.Config{Node: c.Node, Tokens: tokens, Logger: c.Logger, Documents: documents, NoStore: none, Actions: r.actions()}
 	if r.client != nil {
 		settings.CheckConfirm = r.checkConfirm
 	}

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"colonnade/admin/api"
 	"colonnade/fleet"
 )
 
@@ -41,7 +42,7 @@ type Maintenance struct {
 	node   string
 	logger *slog.Logger
 
-	drain atomic.Pointer[NodeDrain] // nil = the node does not drain
+	drain atomic.Pointer[api.NodeDrain] // nil = the node does not drain
 
 	mu      sync.Mutex // guards the fields below, and keeps changes in order; held while etcd is asked
 	parts   *drainable // nil before the node serves
@@ -54,12 +55,6 @@ type drainable struct {
 	ctx      context.Context                               // ends when the node has to stop
 	switchTo func(ctx context.Context, state string) error // fleet.StateActive or StateDraining
 	effect   func() string                                 // of a drain on clients; empty = other nodes take over
-}
-
-// NodeDrain is the drain of a node by an operator.
-type NodeDrain struct {
-	Since time.Time `json:"since"`
-	By    string    `json:"by,omitempty"`
 }
 
 // begin makes changes possible.
@@ -88,7 +83,7 @@ func (m *Maintenance) Drain(by string, force bool) error {
 		return &LastNodeError{Node: m.node, Effect: effect}
 	}
 	if m.draining() == nil {
-		m.drain.Store(&NodeDrain{Since: time.Now(), By: by})
+		m.drain.Store(&api.NodeDrain{Since: time.Now(), By: by})
 		m.logger.Info("draining until the node is taken back", "node", m.node, "by", by)
 	}
 	m.switchLocked(fleet.StateDraining)
@@ -129,7 +124,7 @@ func (m *Maintenance) switchLocked(state string) {
 }
 
 // draining returns the drain under way; nil = there is none.
-func (m *Maintenance) draining() *NodeDrain { return m.drain.Load() }
+func (m *Maintenance) draining() *api.NodeDrain { return m.drain.Load() }
 
 // States of a node beside those of its document.
 const (
@@ -138,7 +133,7 @@ const (
 )
 
 // state returns the state of the node, and why others may not know it.
-func (m *Maintenance) state() (state string, drain *NodeDrain, problem string) {
+func (m *Maintenance) state() (state string, drain *api.NodeDrain, problem string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.problem != nil {

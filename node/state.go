@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"colonnade/accounts/jwt"
+	"colonnade/admin/api"
 	"colonnade/entry"
 	"colonnade/fleet"
 	"colonnade/problems"
@@ -26,7 +27,7 @@ type ConfigState struct {
 
 	Staged *fleet.StagedChange `json:"staged,omitempty"` // absent: none, or a node of an older version
 
-	Drain        *NodeDrain           `json:"drain,omitempty"`      // by an operator, while the process goes on; absent: none
+	Drain        *api.NodeDrain       `json:"drain,omitempty"`      // by an operator, while the process goes on; absent: none
 	Redis        *RedisState          `json:"redis,omitempty"`      // absent: limits are not shared through Redis
 	FleetKeys    *FleetKeyState       `json:"fleet_keys,omitempty"` // absent: a process that has no other nodes, or a node of an older version
 	Certificates []CertificateState   `json:"certificates"`
@@ -92,22 +93,9 @@ func (r *runtime) configState() ConfigState {
 	return c
 }
 
-// NodeState is what operators see of one node.
-type NodeState struct {
-	Node     string     `json:"node"`
-	Document string     `json:"document,omitempty"` // its registration; empty = it has none
-	Role     string     `json:"role"`               // entry, colo or serve
-	Version  string     `json:"version"`
-	State    string     `json:"state"` // starting, active, draining or ending
-	Drain    *NodeDrain `json:"drain,omitempty"`
-	InFlight int        `json:"in_flight"`         // requests that it has: at 0, a node that drains may be stopped
-	Homes    []string   `json:"homes,omitempty"`   // pools whose permits a colo server grants
-	Problem  string     `json:"problem,omitempty"` // why other nodes may not know the state
-}
-
 // nodeState returns the state of the node.
-func (r *runtime) nodeState() NodeState {
-	s := NodeState{Node: r.config.Node, Document: r.document(), Version: Version(), Role: "serve"}
+func (r *runtime) nodeState() api.NodeState {
+	s := api.NodeState{Node: r.config.Node, Document: r.document(), Version: Version(), Role: "serve"}
 	s.State, s.Drain, s.Problem = r.maintenance.state()
 	switch {
 	case r.source == "" && r.entry != nil:

@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -30,6 +31,8 @@ type Config struct {
 
 	Documents *change.Documents // the store; its author is that of each request. nil: the process has none
 	NoStore   string            // without Documents: why there are none, and what to do
+	Actions   Actions           // a nil function: the process cannot do that
+
 	// CheckConfirm is that of [change.Plan]; nil for files.
 	CheckConfirm func(ctx context.Context, deleted []string) error
 }
@@ -91,8 +94,12 @@ type answer struct {
 
 // serve carries out a request of one route, or of none.
 func (a *api) serve(w http.ResponseWriter, request *http.Request, r *route) {
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(requestTimeout)) // not in tests without a connection
-	ctx, cancel := context.WithTimeout(request.Context(), requestTimeout)
+	limit := requestTimeout
+	if r != nil {
+		limit = cmp.Or(r.timeout, requestTimeout)
+	}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(limit)) // not in tests without a connection
+	ctx, cancel := context.WithTimeout(request.Context(), limit)
 	defer cancel()
 	c := &call{Request: request.WithContext(ctx)}
 	done, err := a.answer(c, r)

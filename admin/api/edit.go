@@ -46,7 +46,7 @@ func (a *api) putRoute(k document.KindInfo) route {
 			if err != nil {
 				return nil, err
 			}
-			return a.edit(c, key, func(bool) (etcd.Edit, error) { return etcd.Edit{Put: []document.Raw{doc}}, nil })
+			return a.edit(c, key, func(etcd.Stored, bool) (etcd.Edit, error) { return etcd.Edit{Put: []document.Raw{doc}}, nil })
 		},
 	}
 }
@@ -63,7 +63,7 @@ func (a *api) deleteRoute(k document.KindInfo) route {
 			if err != nil {
 				return nil, err
 			}
-			return a.edit(c, key, func(there bool) (etcd.Edit, error) {
+			return a.edit(c, key, func(_ etcd.Stored, there bool) (etcd.Edit, error) {
 				if !there {
 					return etcd.Edit{}, notFound(key)
 				}
@@ -103,7 +103,7 @@ func changeSchema() schema {
 }
 
 // edit carries out a change of one document, which decide returns if the conditions of the request hold.
-func (a *api) edit(c *call, key string, decide func(there bool) (etcd.Edit, error)) (*answer, error) {
+func (a *api) edit(c *call, key string, decide func(before etcd.Stored, there bool) (etcd.Edit, error)) (*answer, error) {
 	p := change.Plan{CheckConfirm: a.checkConfirm}
 	var err error
 	if p.Force, err = c.flag("force"); err != nil {
@@ -123,7 +123,7 @@ func (a *api) edit(c *call, key string, decide func(there bool) (etcd.Edit, erro
 		if err := c.conditions().check(key, before, there); err != nil {
 			return etcd.Edit{}, err
 		}
-		return decide(there)
+		return decide(before, there)
 	}
 	o, err := store.Apply(c.Context(), p)
 	if err != nil {

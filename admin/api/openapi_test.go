@@ -113,7 +113,7 @@ func (v *validator) call(t *testing.T, method, path, body string, headers ...str
 // Each operation that is described exists, takes what is described, and answers what is described; and no other exists.
 func TestOperationsAreAsDescribed(t *testing.T) {
 	t.Parallel()
-	c := open(t, Config{Documents: inFiles(t, smallFleet)})
+	c := open(t, Config{Documents: inFiles(t, smallFleet), Actions: new(fakeNode).actions()})
 	v := newValidator(t, c)
 	asJSON, asYAML := []string{"Content-Type", typeJSON}, []string{"Content-Type", typeYAML, "Accept", typeYAML}
 	for _, d := range []struct{ path, body string }{

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 )
 
 // base is where the API is mounted.
@@ -23,10 +24,11 @@ type route struct {
 	description string // more; may be empty
 	query       []parameter
 	header      []parameter
-	body        *content // nil = the request has no body
-	answers     []result // those that are no error
-	errors      []int    // statuses, besides those that any operation may have
-	open        bool     // needs no token
+	body        *content      // nil = the request has no body
+	answers     []result      // those that are no error
+	errors      []int         // statuses, besides those that any operation may have
+	open        bool          // needs no token
+	timeout     time.Duration // for the whole operation; 0 = requestTimeout
 	handle      func(*call) (*answer, error)
 }
 

@@ -125,6 +125,7 @@ func New(c Config) *Engine {
 		"DELETE /faults":                e.deleteFaults,
 	}
 	e.setKind()
+	e.setLoading()
 	return e
 }
 
@@ -141,6 +142,9 @@ func (e *Engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if name, ok := strings.CutPrefix(r.URL.Path, "/v1/models/"); ok && r.Method == http.MethodGet {
 		e.getModel(w, name)
+		return
+	}
+	if r.Method == http.MethodPost && e.tritonModel(w, r.URL.Path) {
 		return
 	}
 	e.unknown.Add(1)

@@ -1,0 +1,90 @@
+package colo
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"colonnade/fleet"
+	"colonnade/forwarding/transport"
+)
+
+// errLongAnswer is returned for an answer of an engine that is longer than expected.
+var errLongAnswer = errors.New("the answer is too long")
+
+// maxConnect is the longest time for a connection to an engine that no client waits for.
+const maxConnect = 10 * time.Second
+
+// EngineAnswer is what an engine has answered to a request that no client has made.
+type EngineAnswer struct {
+	Status int
+	Body   []byte
+	NotAPI bool // see [transport.Response.NotAPI]
+}
+
+// CallEngine posts a JSON body to a path of an endpoint's engine, with the credential of the endpoint, and returns its answer of at most
+// 64 KiB, without that credential. ctx must have a deadline.
+func (s *Server) CallEngine(ctx context.Context, e *fleet.Endpoint, path string, body []byte) (EngineAnswer, error) {
+	answer, err := s.exchange(ctx, e, engineCall{method: "POST", path: path, body: body, atMost: 64 << 10})
+	if e.Credential != "" {
+		if key, failed := s.credentials.read(e.Credential); failed == nil {
+			answer.Body = bytes.ReplaceAll(answer.Body, []byte(key), []byte("…")) // engines repeat a key that they refuse
+		}
+	}
+	return answer, err
+}
+
+// ReadModels reads at once which models and adapters the engine of an endpoint lists, and goes by them from then on. It returns nil for an
+// engine without a list, or with one that does not come before the deadline that ctx must have.
+func (s *Server) ReadModels(ctx context.Context, e *fleet.Endpoint) []string {
+	names, ok := s.askModels(ctx, e)
+	if ok {
+		s.pools.NoteModels(e.URL, names)
+	}
+	return names
+}
+
+type engineCall struct {
+	method, path string
+	body         []byte // JSON; nil = none
+	atMost       int    // bytes of the answer
+}
+
+// exchange makes one request to an engine until the deadline of ctx.
+func (s *Server) exchange(ctx context.Context, e *fleet.Endpoint, c engineCall) (EngineAnswer, error) {
+	target, err := transport.ParseTarget(e.URL)
+	if err != nil {
+		return EngineAnswer{}, err
+	}
+	fields, err := s.credentials.fields(e)
+	if err != nil {
+		return EngineAnswer{}, err
+	}
+	if c.body != nil {
+		fields = append(fields, transport.Field{Name: "Content-Type", Value: "application/json"})
+	}
+	deadline, _ := ctx.Deadline()
+	answer, err := s.transport.Do(ctx, &transport.Request{
+		Target: target, Method: c.method, Path: c.path, Fields: fields, Body: c.body, ConnectTimeout: min(time.Until(deadline), maxConnect), Deadline: deadline,
+	}, transport.ReadOptions{})
+	if err != nil {
+		return EngineAnswer{}, err
+	}
+	defer answer.Close()
+	got := EngineAnswer{Status: answer.Status(), NotAPI: answer.NotAPI()}
+	for {
+		piece, err := answer.Next()
+		got.Body = append(got.Body, piece...)
+		switch {
+		case errors.Is(err, io.EOF):
+			return got, nil
+		case err != nil:
+			return got, fmt.Errorf("cannot read the answer: %w", err)
+		case len(got.Body) > c.atMost:
+			return got, errLongAnswer
+		}
+	}
+}
