@@ -63,7 +63,8 @@ type Config struct {
 	Limiter *shared.Limiter
 
 	// Issuers returns the newest issuers of tokens, whose keys are fetched; nil = no token is accepted.
-	Issuers func() []*fleet.Issuer
+	Issuers     func() []*fleet.Issuer
+	IssuersFile string // where their last good key sets are kept; empty = nowhere
 
 	Liveness liveness.Timings // after which a server is silent; zero = liveness.DefaultTimings
 }
@@ -118,7 +119,7 @@ func New(c Config) (*Entry, error) {
 		plans:     sync.Pool{New: func() any { return new([]routing.Stop) }},
 		planner:   routing.NewPlanner(routing.Place{Region: c.Region, Position: c.Position}),
 		floods:    newFloodGuard(),
-		tokens:    jwt.New(jwt.Config{Issuers: c.Issuers, Logger: c.Logger}),
+		tokens:    jwt.New(jwt.Config{Issuers: c.Issuers, File: c.IssuersFile, Logger: c.Logger}),
 		active:    newActivity(),
 		inflight:  inflight,
 	}

@@ -120,7 +120,7 @@ func (r *runtime) entrySettings(c *EntryConfig) (entry.Config, error) {
 		Node: c.Node, Region: c.Region, Position: c.Position, Open: c.Open, Keys: c.Keys, Table: r.watcher.Table, Starting: r.starting, Log: r.log,
 		Logger: c.Logger, WriteStall: c.WriteStall, TLS: public, MaxConnsPerIP: c.connsPerIP(maxConns), MaxConns: maxConns, BodyMemory: c.BodyMemory, MaxAccounts: c.MetricsAccounts,
 		Limiter: limiter, Local: c.Local, MarkDead: r.watcher.MarkDead,
-		Issuers: func() []*fleet.Issuer { return r.watcher.Table().Issuers() },
+		Issuers: func() []*fleet.Issuer { return r.watcher.Table().Issuers() }, IssuersFile: c.file("issuers"),
 	}, nil
 }
 

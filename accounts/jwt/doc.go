@@ -2,7 +2,8 @@
 //
 // A document issuers/<name> names the issuer, its key set and what its tokens may say. [Verifier.Identify] never waits for a network:
 // [Verifier.Run] fetches the key sets, every hour, and at most once a minute when a token names a key that is not there. While an issuer
-// does not answer, or answers with something else than keys, its last good key set stays in force.
+// does not answer, or answers with something else than keys, its last good key set stays in force. It is also kept in a file, for a process that
+// starts while the issuer is away, unless it was fetched more than a day before.
 //
 // The checks are strict. A token has at most 8 KiB, and is signed with RS256 or ES256 by a key of the issuer that it names: the key with
 // its kid, or the only key if it has none. The key, not the token, says which of the two algorithms is meant. The claims iss, aud and exp

@@ -122,9 +122,15 @@ const (
 // newPlace runs a verifier until the end of the test's bubble. Its documents are an account acme, others, and those of the issuers.
 func newPlace(t *testing.T, documents map[string]string, sets map[string][]byte) *place {
 	t.Helper()
+	return newPlaceWithFile(t, documents, sets, "")
+}
+
+// newPlaceWithFile is newPlace for a verifier that keeps key sets in a file.
+func newPlaceWithFile(t *testing.T, documents map[string]string, sets map[string][]byte, file string) *place {
+	t.Helper()
 	p := &place{t: t, issuers: &issuerServer{sets: sets}}
 	p.apply(documents)
-	p.Verifier = jwt.New(jwt.Config{Issuers: func() []*fleet.Issuer { return p.table().Issuers() }, Fetch: p.issuers.fetch, Logger: slog.New(slog.DiscardHandler)})
+	p.Verifier = jwt.New(jwt.Config{Issuers: func() []*fleet.Issuer { return p.table().Issuers() }, Fetch: p.issuers.fetch, File: file, Logger: slog.New(slog.DiscardHandler)})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { p.Run(ctx); close(ended) }()

@@ -4,6 +4,8 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/pem"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -321,4 +323,34 @@ func FuzzIdentify(f *testing.F) {
 			t.Errorf("%q is accepted", token)
 		}
 	})
+}
+
+// A verifier that starts while the issuer is away uses the key set that an earlier one has kept, of the same place and less than a day old.
+func TestKeysAreKeptAcrossRestarts(t *testing.T) {
+	file, ec := filepath.Join(t.TempDir(), "issuers.json"), newEC(t)
+	documents := map[string]string{"issuers/login": ours}
+	f := func(later time.Duration, documents map[string]string, sets map[string][]byte, says string) {
+		t.Helper()
+		synctest.Test(t, func(t *testing.T) { // each begins at the same time
+			time.Sleep(later)
+			p := newPlaceWithFile(t, documents, sets, file)
+			_, _, err := p.identify(sign(t, library.SigningMethodES256, ec, claims(), "kid", "e"))
+			if says == "" && err != nil || says != "" && (err == nil || !strings.Contains(err.Error(), says)) {
+				t.Errorf("%v later: %v, want %q", later, err, says)
+			}
+			if s := p.States(); says == "" && (len(s) != 1 || s[0].Keys != 1 || time.Since(s[0].Fetched) != later) {
+				t.Errorf("%v later: %+v", later, s)
+			}
+		})
+	}
+	const unknown = "the keys of the token's issuer are not known yet"
+	f(0, documents, nil, unknown)
+	f(0, documents, map[string][]byte{"login": keySetOf(ecJWK(t, "e", ec))}, "")
+	f(23*time.Hour, documents, nil, "")
+	f(23*time.Hour, map[string]string{"issuers/login": ours + "jwks: https://elsewhere.example.com/keys\n"}, nil, unknown)
+	f(25*time.Hour, documents, nil, unknown)
+	if err := os.WriteFile(file, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f(0, documents, nil, unknown)
 }

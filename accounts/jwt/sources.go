@@ -84,6 +84,11 @@ func (v *Verifier) fetch(ctx context.Context, s *source) {
 			err = fmt.Errorf("the key set %w", err)
 		}
 	}
+	if err == nil {
+		if err := v.file.put(issuer, text, time.Now()); err != nil {
+			v.config.Logger.Error("cannot keep the keys of an issuer of tokens", "issuer", issuer.Name, "error", err)
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fetching = false
@@ -146,7 +151,7 @@ func (v *Verifier) follow() map[string]*source {
 			}
 		}
 		if s == nil {
-			s, changed = &source{issuer: i}, true
+			s, changed = v.newSource(i), true
 		}
 		next[i.Name] = s
 	}
@@ -154,6 +159,22 @@ func (v *Verifier) follow() map[string]*source {
 		v.sources.Store(&next)
 	}
 	return next
+}
+
+// newSource returns the key set of an issuer as it was kept, or an empty one.
+func (v *Verifier) newSource(i *fleet.Issuer) *source {
+	s := &source{issuer: i}
+	kept, found := v.file.find(i, time.Now())
+	if !found {
+		return s
+	}
+	keys, err := parseKeySet(kept.Text)
+	if err != nil {
+		return s
+	}
+	s.fetched, s.digest = kept.Fetched, sha256.Sum256(kept.Text)
+	s.keys.Store(keys)
+	return s
 }
 
 // States returns what is known of the key sets, in the order of the issuers' names.

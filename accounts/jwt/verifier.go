@@ -50,6 +50,7 @@ type Config struct {
 	Issuers func() []*fleet.Issuer // the newest; called every second
 	// Fetch returns the text of an issuer's key set; nil = it is fetched by HTTP. It is called by several goroutines at once.
 	Fetch  func(context.Context, *fleet.Issuer) ([]byte, error)
+	File   string // where the last good key sets are kept across restarts; empty = nowhere
 	Logger *slog.Logger
 }
 
@@ -58,14 +59,19 @@ type Verifier struct {
 	config     Config
 	sources    atomic.Pointer[map[string]*source] // by name of the issuer; replaced by Run
 	remembered *remembered
+	file       *keyFile
 }
 
-// New returns a verifier, which knows no keys until Run has fetched them.
+// New returns a verifier, which knows no keys until Run has read or fetched them.
 func New(c Config) *Verifier {
 	if c.Fetch == nil {
 		c.Fetch = newFetcher().keySetText
 	}
-	v := &Verifier{config: c, remembered: newRemembered()}
+	file, err := openKeyFile(c.File)
+	if err != nil {
+		c.Logger.Warn("keys of issuers of tokens are unknown until they are fetched", "error", err)
+	}
+	v := &Verifier{config: c, remembered: newRemembered(), file: file}
 	v.sources.Store(&map[string]*source{})
 	return v
 }

@@ -38,7 +38,7 @@ var table = []row{
 		ours: []string{"fleet"},
 		why:  "the table alone says which account a key belongs to"},
 	{path: "accounts/jwt",
-		ours:  []string{"accounts", "fleet", "internal/ctxtime"},
+		ours:  []string{"accounts", "fleet", "internal/atomicfile", "internal/ctxtime"},
 		third: []string{"github.com/golang-jwt/jwt/v5"},
 		why:   "the table and the key sets of issuers say which account a token belongs to"},
 	{path: "homes",
