@@ -31,10 +31,11 @@ func outOfCapacity(r *permits.Refusal) *refusal {
 	case permits.Draining, permits.Moved:
 		e, kind = openai.Unavailable(string(r.Reason), r.RetryAfter), hop.VerdictMoved
 	}
-	return &refusal{err: e, verdict: hop.Verdict{
-		Kind: kind, Reason: string(r.Reason), RetryAfter: r.RetryAfter, Expected: r.Expected,
-		MayWait: r.MayWait, Waited: r.Waited && kind == hop.VerdictOOC,
-	}}
+	v := hop.Verdict{Kind: kind, Reason: string(r.Reason), RetryAfter: r.RetryAfter, Expected: r.Expected, MayWait: r.MayWait}
+	if kind == hop.VerdictOOC {
+		v.RetryInterval, v.Waited = r.RetryInterval, r.Waited
+	}
+	return &refusal{err: e, verdict: v}
 }
 
 // refusalWithoutPool returns a refusal with a Retry-After of one second, for cases in which no pool computes one.

@@ -53,6 +53,7 @@ type attempts struct {
 type lastRefusal struct {
 	colo *fleet.Colo
 	*openai.Error
+	interval time.Duration // see [hop.Verdict]; 0 = not known
 }
 
 // waitingRoom is a colo whose slots are taken and whose queue has room.
@@ -165,6 +166,7 @@ func (t *attempts) refused(at attempt, v hop.Verdict, e *openai.Error) {
 		t.candidates = nil
 	}
 	t.noteRefusal(at.Colo, e, at.wait == hop.WaitFull)
+	t.lastRefusals[len(t.lastRefusals)-1].interval = v.RetryInterval
 	if at.wait == hop.WaitSpill && v.MayWait {
 		i, _ := slices.BinarySearchFunc(t.waitingRooms, v.Expected, func(w waitingRoom, expected time.Duration) int {
 			if shorter(expected, w.expected) {
@@ -182,7 +184,7 @@ func (t *attempts) noteRefusal(colo *fleet.Colo, e *openai.Error, waited bool) {
 	if t.refusal == nil || e.Status < t.refusal.Status || e.Status == t.refusal.Status && waited {
 		t.refusal = e
 	}
-	t.lastRefusals = append(slices.DeleteFunc(t.lastRefusals, func(s lastRefusal) bool { return s.colo == colo }), lastRefusal{colo, e})
+	t.lastRefusals = append(slices.DeleteFunc(t.lastRefusals, func(s lastRefusal) bool { return s.colo == colo }), lastRefusal{colo, e, 0})
 }
 
 // retryAfter returns the smallest Retry-After among the latest refusals with the refusal's status.
@@ -200,6 +202,20 @@ func (t *attempts) retryAfter() time.Duration {
 		return t.refusal.RetryAfter
 	}
 	return least
+}
+
+// retryInterval returns the time in which all colos that have refused the request serve one more of its account that comes back; 0 = not known.
+func (t *attempts) retryInterval() time.Duration {
+	rate := 0.0
+	for _, s := range t.lastRefusals {
+		if s.interval > 0 {
+			rate += 1 / s.interval.Seconds()
+		}
+	}
+	if rate == 0 {
+		return 0
+	}
+	return time.Duration(float64(time.Second) / rate)
 }
 
 // shorter reports whether wait a is shorter than b; 0 means not known.

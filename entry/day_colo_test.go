@@ -157,7 +157,7 @@ func (k *dayColo) serve(ctx context.Context, c *dayClient, r *peer.Request) *pee
 func (k *dayColo) refuse(a *peer.Answer, r *permits.Refusal) {
 	a.Error = openai.OutOfCapacity(string(r.Reason), r.RetryAfter)
 	a.Verdict = hop.Verdict{
-		Kind: hop.VerdictOOC, Reason: string(r.Reason), RetryAfter: r.RetryAfter, Expected: r.Expected, MayWait: r.MayWait,
+		Kind: hop.VerdictOOC, Reason: string(r.Reason), RetryAfter: r.RetryAfter, RetryInterval: r.RetryInterval, Expected: r.Expected, MayWait: r.MayWait,
 	}
 }
 

@@ -13,10 +13,11 @@ import (
 const (
 	floodRefusals  = 10 // more refusals within floodWindow are a flood
 	floodWindow    = time.Second
-	passEvery      = 8           // one request in so many goes to the colos during a flood
-	maxFloodStates = 10_000      // that are remembered
-	minRetryAfter  = time.Second // the least that a colo sets
-	retryJitter    = 0.25        // the most by which Retry-After is longer than computed, as a share of it; that of package permits
+	passEvery      = 8                // one request in so many goes to the colos during a flood
+	maxFloodStates = 10_000           // that are remembered
+	minRetryAfter  = time.Second      // the least that a colo sets
+	maxRetryAfter  = 32 * time.Second // the most that a colo sets
+	retryJitter    = 0.25             // the most by which Retry-After is longer than computed, as a share of it; that of package permits
 	forgetAfter    = 2 * floodWindow
 )
 
@@ -24,9 +25,13 @@ const (
 // concurrent use and knows no clock.
 //
 // A flood begins when colos have refused more than ten requests of one [floodKey] within a second. The entry then refuses the next requests
-// itself, with the last refusal of the colos and the least time that is left of all times to come back that they have set. One request in
-// eight goes to the colos, and so does the first one after that time. The flood ends when a request was admitted or has waited in a queue, or
-// when ten requests or fewer were refused within a second.
+// itself, with the last refusal of the colos. One request in eight goes to the colos, and so does the first one after the least time that is left
+// of all times to come back that the colos have set. The flood ends when a request was admitted or has waited in a queue, or when ten requests or
+// fewer were refused within a second.
+//
+// Each refusal has its own place in a line, as in a pool of a colo: the first is due at that least time, and each further one by as much later as the
+// colos need to serve one more (their retry intervals). So clients that obey come back as fast as they can be served. Places that were given stay taken
+// when the flood ends.
 type floodGuard struct {
 	mu     sync.Mutex                 // guards the fields below
 	states map[floodKey]*list.Element // of *floodState
@@ -47,9 +52,11 @@ type floodState struct {
 	oldest int                          // index in recent
 	passed int                          // requests of the flood, modulo passEvery
 
-	refusal *openai.Error // the latest of the colos
-	due     time.Time     // the earliest moment at which a refused client is to come back
-	asking  bool          // due has passed and is replaced by the next refusal of the colos
+	refusal  *openai.Error // the latest of the colos
+	due      time.Time     // the earliest moment at which a refused client is to come back
+	asking   bool          // due has passed and is replaced by the next refusal of the colos
+	interval time.Duration // between two places in the line; 0 = not known
+	line     time.Time     // when the client with the last place in the line comes back
 }
 
 func newFloodGuard() *floodGuard {
@@ -79,12 +86,24 @@ func (g *floodGuard) refusal(key floodKey, now time.Time, jitter float64) *opena
 	g.byAge.MoveToBack(at)
 	e := *f.refusal
 	// Times of colos are spread already. The least of many is not, and all clients would come back at the same moment.
-	e.RetryAfter = time.Duration(float64(max(f.due.Sub(now), minRetryAfter)) * (1 + retryJitter*jitter))
+	e.RetryAfter = time.Duration(float64(max(f.takePlace(now).Sub(now), minRetryAfter)) * (1 + retryJitter*jitter))
 	return &e
 }
 
-// refused notes a request that all colos have refused.
-func (g *floodGuard) refused(key floodKey, e *openai.Error, now time.Time) {
+// takePlace returns when one more client is to come back. The bound leaves room for the jitter, as that of pools does.
+func (f *floodState) takePlace(now time.Time) time.Time {
+	last := now.Add(time.Duration(float64(maxRetryAfter) / (1 + retryJitter)))
+	if f.line = f.line.Add(f.interval); f.line.Before(f.due) {
+		f.line = f.due
+	}
+	if f.line.After(last) && last.After(f.due) {
+		f.line = last
+	}
+	return f.line
+}
+
+// refused notes a request that all colos have refused. interval is the time in which they serve one more that comes back; 0 = not known.
+func (g *floodGuard) refused(key floodKey, e *openai.Error, interval time.Duration, now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	at, ok := g.states[key]
@@ -98,24 +117,30 @@ func (g *floodGuard) refused(key floodKey, e *openai.Error, now time.Time) {
 	if due := now.Add(max(e.RetryAfter, minRetryAfter)); f.asking || !now.Before(f.due) || due.Before(f.due) {
 		f.due, f.asking = due, false
 	}
-	f.refusal = e
+	f.refusal, f.interval = e, interval
 	f.noteRefusal(now)
 }
 
 // admitted notes that a request was admitted, or has waited in a queue.
-func (g *floodGuard) admitted(key floodKey) {
+func (g *floodGuard) admitted(key floodKey, now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if at, ok := g.states[key]; ok {
-		g.removeLocked(at)
+	at, ok := g.states[key]
+	if !ok {
+		return
 	}
+	if f := at.Value.(*floodState); f.line.After(now) {
+		*f = floodState{key: key, line: f.line} // clients have places in it
+		return
+	}
+	g.removeLocked(at)
 }
 
 // forgetLocked makes room for one more state. It removes those that have ended, a few at a time, and the oldest if there are too many.
 func (g *floodGuard) forgetLocked(now time.Time) {
 	for range 2 {
 		at := g.byAge.Front()
-		if at == nil || len(g.states) < maxFloodStates && now.Sub(at.Value.(*floodState).latest()) < forgetAfter {
+		if at == nil || len(g.states) < maxFloodStates && !at.Value.(*floodState).hasEnded(now) {
 			return
 		}
 		g.removeLocked(at)
@@ -131,6 +156,11 @@ func (g *floodGuard) removeLocked(at *list.Element) {
 func (f *floodState) isFlood(now time.Time) bool {
 	oldest := f.recent[f.oldest]
 	return !oldest.IsZero() && now.Sub(oldest) < floodWindow
+}
+
+// hasEnded reports whether the state says nothing about requests from now on.
+func (f *floodState) hasEnded(now time.Time) bool {
+	return now.Sub(f.latest()) >= forgetAfter && !f.line.After(now)
 }
 
 func (f *floodState) noteRefusal(now time.Time) {
@@ -163,9 +193,9 @@ func (c *call) noteFlood(answer *peer.Answer) {
 	switch {
 	case c.flood == floodKey{}:
 	case answer != nil, c.hadPlace, c.attempts.reachedEngine():
-		c.entry.floods.admitted(c.flood)
+		c.entry.floods.admitted(c.flood, time.Now())
 	case c.Context.Err() == nil && c.attempts.allFull():
-		c.entry.floods.refused(c.flood, c.attempts.clientError(), time.Now())
+		c.entry.floods.refused(c.flood, c.attempts.clientError(), c.attempts.retryInterval(), time.Now())
 	}
 }
 

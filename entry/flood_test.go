@@ -25,7 +25,7 @@ var flood = floodKey{account: "a", model: "m", priority: "standard"}
 func flooded(at time.Time, refusals int, retryAfter time.Duration) *floodGuard {
 	g := newFloodGuard()
 	for range refusals {
-		g.refused(flood, openai.OutOfCapacity(reasons.QueueFull, retryAfter), at)
+		g.refused(flood, openai.OutOfCapacity(reasons.QueueFull, retryAfter), 0, at)
 	}
 	return g
 }
@@ -48,7 +48,7 @@ func TestFloodIsRefused(t *testing.T) {
 		g := newFloodGuard()
 		at := start
 		for range refusals {
-			g.refused(flood, openai.OutOfCapacity(reasons.QueueFull, 20*time.Second), at)
+			g.refused(flood, openai.OutOfCapacity(reasons.QueueFull, 20*time.Second), 0, at)
 			at = at.Add(every)
 		}
 		if got := ownRefusals(g, flood, at.Add(later), 80); got != want {
@@ -81,8 +81,8 @@ func TestFloodIsRefusedAsLongAsItLasts(t *testing.T) {
 func TestRefusalOfAFlood(t *testing.T) {
 	start := time.Now()
 	g := flooded(start, 11, 7*time.Second)
-	g.refused(flood, openai.OutOfCapacity(reasons.QueueFull, 4*time.Second), start)
-	g.refused(flood, openai.OutOfCapacity(reasons.AccountQueueFull, 9*time.Second), start)
+	g.refused(flood, openai.OutOfCapacity(reasons.QueueFull, 4*time.Second), 0, start)
+	g.refused(flood, openai.OutOfCapacity(reasons.AccountQueueFull, 9*time.Second), 0, start)
 	now := time.Duration(0)
 	f := func(after time.Duration, jitter float64, want time.Duration) {
 		t.Helper()
@@ -121,9 +121,46 @@ func TestFloodAsksWhenTheTimeHasPassed(t *testing.T) {
 	if e == nil || e.RetryAfter != time.Second {
 		t.Fatalf("the next request: %v, want to be refused for a second", e)
 	}
-	g.refused(flood, openai.OutOfCapacity(reasons.QueueFull, 6*time.Second), later)
+	g.refused(flood, openai.OutOfCapacity(reasons.QueueFull, 6*time.Second), 0, later)
 	if e = g.refusal(flood, later, 0); e == nil || e.RetryAfter != 6*time.Second {
 		t.Errorf("after the answer of the colos: %+v, want to be refused for 6 s", e)
+	}
+}
+
+// Clients that are refused in a flood get places in a line, an interval apart, from the least time of the colos on, and at most that of a pool. Nothing
+// that is known is ignored: no place is before that time, and places stay taken when a request was admitted.
+func TestFloodSpreadsItsClients(t *testing.T) {
+	start := time.Now()
+	g := newFloodGuard()
+	const interval = 20 * time.Millisecond
+	refuse := func(retryAfter time.Duration) {
+		for range 11 {
+			g.refused(flood, openai.OutOfCapacity(reasons.QueueFull, retryAfter), interval, start)
+		}
+	}
+	places := func(n int, jitter float64) (all []time.Duration) {
+		for len(all) < n {
+			if e := g.refusal(flood, start, jitter); e != nil { // one request in eight goes to the colos
+				all = append(all, e.RetryAfter)
+			}
+		}
+		return all
+	}
+	refuse(2 * time.Second)
+	for i, at := range places(100, 0) {
+		if want := 2*time.Second + time.Duration(i)*interval; at != want {
+			t.Fatalf("client %d comes back after %v, want %v", i, at, want)
+		}
+	}
+	g.admitted(flood, start)
+	refuse(time.Second)
+	if at := places(1, 0)[0]; at != 4*time.Second {
+		t.Errorf("after an admission, the next one comes back after %v, want 4s", at)
+	}
+	for i, at := range places(5000, 1) {
+		if at > maxRetryAfter {
+			t.Fatalf("client %d comes back after %v", i, at)
+		}
 	}
 }
 
@@ -134,9 +171,9 @@ func TestFloodEndsWithAnAdmission(t *testing.T) {
 	other := flood
 	other.account = "b"
 	for range 11 {
-		g.refused(other, openai.OutOfCapacity(reasons.QueueFull, 9*time.Second), at)
+		g.refused(other, openai.OutOfCapacity(reasons.QueueFull, 9*time.Second), 0, at)
 	}
-	g.admitted(flood)
+	g.admitted(flood, at)
 	if n := ownRefusals(g, flood, at, 80); n != 0 {
 		t.Errorf("%d of 80 refused after an admission", n)
 	}
@@ -167,7 +204,7 @@ func TestFloodGuardIsBounded(t *testing.T) {
 	key := func(i int) floodKey { return floodKey{account: fmt.Sprint(i), model: "m"} }
 	for i := range maxFloodStates + 5 {
 		for range 11 {
-			g.refused(key(i), e, at)
+			g.refused(key(i), e, 0, at)
 		}
 	}
 	if n := len(g.states); n != maxFloodStates || g.byAge.Len() != n {
@@ -177,12 +214,12 @@ func TestFloodGuardIsBounded(t *testing.T) {
 		t.Errorf("%d of 8 refused of the oldest state, and %d of the newest; want 0 and 7", first, last)
 	}
 	for i := range maxFloodStates {
-		g.refused(key(-1-i), e, at.Add(time.Minute))
+		g.refused(key(-1-i), e, 0, at.Add(time.Minute))
 	}
 	if _, ok := g.states[key(maxFloodStates)]; ok || len(g.states) > maxFloodStates {
 		t.Errorf("%d states, with one that ended a minute ago", len(g.states))
 	}
-	g.refused(key(-1-maxFloodStates), e, at.Add(2*time.Minute))
+	g.refused(key(-1-maxFloodStates), e, 0, at.Add(2*time.Minute))
 	if n := len(g.states); n != maxFloodStates-1 {
 		t.Errorf("%d states after one more when all others have ended, want %d", n, maxFloodStates-1)
 	}

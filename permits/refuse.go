@@ -26,6 +26,7 @@ func (p *Pool) refuseForLocked(now time.Duration, a *arrival, bound, reason Reas
 	r := &Refusal{Reason: reason, MayWait: bound == Busy || bound == QueueTimeout, Waited: a.waited}
 	r.Expected, _ = p.expectedLocked(now, a.claim, &a.excluded)
 	r.RetryAfter = p.retryAfterLocked(now, a)
+	r.RetryInterval = p.retryIntervalLocked(now, a.claim)
 	if reason == Moved || a.bounded && bound != QueueFull && bound != AccountQueueFull {
 		return r // it tries elsewhere, and may ask here again without that bound before its client is answered
 	}
@@ -90,6 +91,20 @@ func (p *Pool) retriesAheadLocked(now time.Duration, c fairqueue.Claim) float64 
 		share = own.due.clients()*band.weight/own.weight + share - 1
 	}
 	return above.clients() + max(min(all, share), own.due.clients()*p.queue.Stretch(c))
+}
+
+// retryIntervalLocked is the time that it takes to serve one more pending retry of this account and, under Fair, those of other accounts that are
+// served meanwhile; 0 while no rate is known.
+func (p *Pool) retryIntervalLocked(now time.Duration, c fairqueue.Claim) time.Duration {
+	rate := p.estimatedRateLocked(now, p.drainSlotsLocked())
+	if rate <= 0 {
+		return 0
+	}
+	places, band := p.queue.Stretch(c), &p.pendingRetries[c.Band]
+	if own := band.accounts[c.Account]; own.due > 0 && p.config.Discipline != FIFO {
+		places = max(places, band.weight/own.weight)
+	}
+	return seconds(places / rate)
 }
 
 // retriesLocked is the number of pending retries, rounded up.

@@ -69,6 +69,27 @@ func TestRetryAfterCountsPendingRetries(t *testing.T) {
 	})
 }
 
+// The interval is what one more refused client of the account adds to Retry-After, among the accounts whose clients come back.
+func TestRetryInterval(t *testing.T) {
+	withFullPool(t, noQueue(), 100*time.Millisecond, func(t *testing.T, p *permits.Pool) { // ten a second
+		f := func(account string, want time.Duration) {
+			t.Helper()
+			if got := refuse(t, p, patient(account), permits.Busy).RetryInterval.Round(time.Millisecond); got != want {
+				t.Errorf("account %s: %v, want %v", account, got, want)
+			}
+		}
+		f("a", 100*time.Millisecond)
+		f("a", 100*time.Millisecond)
+		f("b", 100*time.Millisecond)
+		f("a", 200*time.Millisecond) // every other slot is for b
+	})
+	withFullPool(t, noQueue(), 0, func(t *testing.T, p *permits.Pool) {
+		if got := refuse(t, p, patient("a"), permits.Busy).RetryInterval; got < 0 || got > time.Second {
+			t.Errorf("before any permit was released: %v", got)
+		}
+	})
+}
+
 // Waiting requests are served before any client that comes back.
 func TestRetryAfterCountsTheQueue(t *testing.T) {
 	c := config()

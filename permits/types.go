@@ -152,8 +152,11 @@ type Refusal struct {
 	Reason     Reason
 	RetryAfter time.Duration // when to come back: 1 s to 32 s, jittered
 	Expected   time.Duration // the expected wait; 0 if not known
-	MayWait    bool          // only the time that it may wait was too short: the queue has room
-	Waited     bool          // it had a place in the queue, now or before (Request.Rejoin)
+	// RetryInterval is by how much RetryAfter grows with each further request of the account that is refused and comes back; 0 = not known. A caller that
+	// refuses requests by itself spreads them by it.
+	RetryInterval time.Duration
+	MayWait       bool // only the time that it may wait was too short: the queue has room
+	Waited        bool // it had a place in the queue, now or before (Request.Rejoin)
 }
 
 // Error implements error.

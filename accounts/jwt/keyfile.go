@@ -58,7 +58,6 @@ func (f *keyFile) find(i *fleet.Issuer, now time.Time) (keptKeys, bool) {
 	defer f.mu.Unlock()
 	kept, found := f.sets[i.Name]
 	age := now.Sub(kept.Fetched)
-
 	return kept, found && kept.Issuer == i.Issuer && kept.JWKS == i.JWKS && age < maxFileAge && age > -leeway
 }
 

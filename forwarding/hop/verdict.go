@@ -41,6 +41,7 @@ type Verdict struct {
 	Reason          string
 	Number          int           // of the client's error
 	RetryAfter      time.Duration // of VerdictOOC; 0 = none
+	RetryInterval   time.Duration // of VerdictOOC: by how much RetryAfter grows with each further refusal of the account, in microseconds on the wire; 0 = not known
 	Expected        time.Duration // wait that was expected; 0 = not known
 	RetriesMade     int           // attempts of this server after its first
 	EngineStatus    int           // of an engine that refused this server, and not the request; 0 = none did
@@ -98,6 +99,7 @@ func (v Verdict) numbers() []numberField {
 	return []numberField{
 		{"number", int64(v.Number)},
 		{"retry_after_ms", v.RetryAfter.Milliseconds()},
+		{"retry_interval_us", min(v.RetryInterval, maxRetryInterval).Microseconds()},
 		{"engine", int64(v.EngineStatus)},
 		{"expected_ms", v.Expected.Milliseconds()},
 		{"retries", int64(v.RetriesMade)},
@@ -167,6 +169,9 @@ func (v *Verdict) setText(name, value string) (isText bool, err error) {
 	return true, nil
 }
 
+// maxRetryInterval bounds the retry interval of a verdict.
+const maxRetryInterval = time.Minute
+
 const (
 	maxHost = 253 // length of the longest DNS name, in bytes
 	maxBoot = 64  // length of the longest boot id, in bytes
@@ -212,6 +217,8 @@ func (v *Verdict) setNumber(name string, n int64) {
 		v.EngineStatus = int(n)
 	case "retry_after_ms":
 		v.RetryAfter = time.Duration(n) * time.Millisecond
+	case "retry_interval_us":
+		v.RetryInterval = min(time.Duration(n)*time.Microsecond, maxRetryInterval)
 	case "expected_ms":
 		v.Expected = time.Duration(n) * time.Millisecond
 	case "retries":

@@ -18,7 +18,8 @@ func TestVerdictRoundTrip(t *testing.T) {
 		}
 	}
 	f(hop.Verdict{Kind: hop.VerdictOOC})
-	f(hop.Verdict{Kind: hop.VerdictOOC, Reason: "queue_full", Number: 42902, RetryAfter: 1250 * time.Millisecond, Expected: 90 * time.Millisecond})
+	f(hop.Verdict{Kind: hop.VerdictOOC, Reason: "queue_full", Number: 42902, RetryAfter: 1250 * time.Millisecond, RetryInterval: 12500 * time.Microsecond,
+		Expected: 90 * time.Millisecond})
 	f(hop.Verdict{Kind: hop.VerdictError, Reason: "endpoint_misconfigured", Number: 50001, EngineStatus: 401})
 	f(hop.Verdict{Kind: hop.VerdictError, Reason: "no_answer", Number: 50001, RetriesMade: 2, EndpointsFailed: 1, Final: true})
 	f(hop.Verdict{Kind: hop.VerdictMoved})

@@ -20,9 +20,9 @@ import (
 // after Retry-After are admitted.
 func TestRetryAfterIsKept(t *testing.T) {
 	t.Parallel()
-	const clients = 240
+	const clients = 200
 	f := fleettest.Start(t, onebox.Config{Colos: []string{"ams", "fra"},
-		Engine: simengine.Config{Slots: 8, TTFT: 200 * time.Millisecond}},
+		Engine: simengine.Config{Slots: 4, TTFT: 200 * time.Millisecond}},
 		"key: pools/demo\nqueue: {limit: 100, per_account: 20, max_wait: 3s}")
 	f.WatchShared(clients)
 	var refused, admitted atomic.Int64
@@ -55,10 +55,9 @@ func TestRetryAfterIsKept(t *testing.T) {
 	all.Wait()
 	result := fmt.Sprintf("%d refused, %d of them admitted when they came back", refused.Load(), admitted.Load())
 	t.Log(result)
-	// The clients are of one account, and so many that the entry refuses most of them itself, with the least time that colos have named: they
-	// come back a little too early. On a busy machine, engines also become slower after that; a soak has the machine for itself.
-	if tenths := int64(testkit.AtScale(5, 7)); refused.Load() < clients/4 || 10*admitted.Load() < tenths*refused.Load() {
-		t.Errorf("%s, want %d of ten", result, tenths)
+	// The clients are of one account, and so many that the entry refuses most of them itself.
+	if refused.Load() < clients/4 || 5*admitted.Load() < 4*refused.Load() {
+		t.Errorf("%s, want four of five", result)
 	}
 }
 
