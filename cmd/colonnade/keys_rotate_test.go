@@ -169,7 +169,7 @@ func TestOneNodeWithAWrongFleetKey(t *testing.T) {
 // An entry that no colo believes since the server has a wrong key is the effect of that error, and no other one.
 func TestServerWithAWrongFleetKeyAndItsEntries(t *testing.T) {
 	t.Parallel()
-	s := &fleetState{}
+	s := &fleetState{documentState: newDocumentState(nil, 0)}
 	for _, name := range []string{"entries/edge-0", "entries/edge-1", "servers/ams/ams-1"} {
 		keys, reported := "a", []problems.Problem{{Kind: reasons.EntryNotBelieved, Severity: problems.SeverityError, Subject: name, Text: name + ": every colo refuses"}}
 		role := roleEntry
