@@ -126,6 +126,7 @@ func TestEntryThatNoColoBelieves(t *testing.T) {
 	awaitPage(t, "http://"+entry.Admin+"/health/ready", 503, reason)
 	awaitPage(t, "http://"+entry.Address+"/health/ready", 503, "")
 	awaitPage(t, "http://"+entry.Admin+"/metrics", 200, "colonnade_problems{kind=\"entry_not_believed\",severity=\"error\"} 1\n")
+	awaitPage(t, "http://"+entry.Admin+"/metrics", 200, "colonnade_problems{kind=\"node_not_ready\",severity=\"error\"} 0\n") // one fact, one problem
 	const text, effect = "entries/edge-1: every colo that answers rejects its hop tokens: ams", "effect: every request at this entry gets 502"
 	testkit.WaitFor(t, "the entry to be registered", func() bool { return strings.Contains(run(t, "", "config", "status").out, text) })
 	for _, args := range [][]string{{"config", "status"}, {"status"}} {
