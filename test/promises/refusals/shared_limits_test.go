@@ -74,8 +74,8 @@ func TestEntriesShareLimits(t *testing.T) {
 		t.Errorf("%d requests were served, at most %v are allowed", served, most)
 	}
 	for _, e := range f.Entries {
-		if !wasAway(e) {
-			t.Errorf("%s does not log it", e.Name)
+		if log := e.Output(); !wasAway(e) || !strings.Contains(log, "share=0.5 ") {
+			t.Errorf("%s does not log that it enforces half of the limits: %s", e.Name, log)
 		}
 	}
 }
