@@ -20,11 +20,15 @@ type Loading struct {
 type UnsupportedError struct {
 	Engine string // one of fleet.Engines
 	Unload bool
-	Can    string // what the engine can do instead
+	Can    string // what the engine can do instead; empty = its kind is not known
 }
 
 // Error returns one sentence.
 func (e *UnsupportedError) Error() string {
+	if e.Can == "" {
+		return fmt.Sprintf("the engine is of no known kind (engine: %s), so it is not known how it would %s a model; vLLM, SGLang, Ollama, llama.cpp and Triton can: "+
+			"if it is one of these, name it in the field engine of the endpoint", e.Engine, verb(e.Unload))
+	}
 	return fmt.Sprintf("%s cannot %s a model while it runs: %s", kindName(e.Engine), verb(e.Unload), e.Can)
 }
 
@@ -69,7 +73,7 @@ func (l Loading) Call() (LoadingCall, error) {
 	case "tei":
 		return LoadingCall{}, l.unsupported("its model is that of its start, --model-id")
 	}
-	return LoadingCall{}, l.unsupported("how this is done is known of vLLM, SGLang, Ollama, llama.cpp and Triton; if it is one of these, name it in the field engine of the endpoint")
+	return LoadingCall{}, l.unsupported("")
 }
 
 func (l Loading) unsupported(can string) error {

@@ -32,10 +32,10 @@ func TestLoadingCalls(t *testing.T) {
 // An engine that can load nothing is not asked, and the error says what it can do.
 func TestLoadingUnsupported(t *testing.T) {
 	t.Parallel()
-	for engine, want := range map[string]string{"tgi": "--model-id", "tei": "--model-id", "openai": "field engine"} {
+	for engine, want := range map[string]string{"tgi": "--model-id", "tei": "--model-id", "openai": "how it would unload a model; vLLM"} {
 		var unsupported *UnsupportedError
 		_, err := Loading{Engine: engine, Name: "m", Unload: true}.Call()
-		if !errors.As(err, &unsupported) || !strings.Contains(err.Error(), "cannot unload a model while it runs: ") || !strings.Contains(err.Error(), want) {
+		if !errors.As(err, &unsupported) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", engine, err)
 		}
 	}

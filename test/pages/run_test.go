@@ -63,12 +63,12 @@ var runs = []run{
 		{"docs/backup.md", nil}, {"docs/engines.md", nil}, {"docs/grow.md", nil},
 	}, want: []string{
 		"applied models/llama-3.1-8b-instruct", `"completion_tokens":`, "laptop", "revoked key laptop", "edge-1.crt: OK", "ams-1.crt: OK",
-		"applied to all nodes at revision", "made a new key in new.key", "step 2 of 3: every node signs with the new key", "the rotation is complete",
+		"applied to all nodes at revision", "made a new key in new.key", "step 2 of 3: every node signs with the new key", "the rotation is complete", "draining until the node is taken back", "taken back after a drain", `"new": "draining"`,
 		"no problems", `colonnade_tls_certificate_expiry_timestamp_seconds{listener="public"} 1`, "msg=draining", "msg=stopped", `"kind":"inference"`, "COLO", "inference_requests_total{", "ok\n",
 	}},
 	{parts: []part{{"docs/admin-api.md", nil}}, place: true, never: "the header Authorization is missing", want: []string{
 		`"key": "models/demo-chat"`, `"endpoints/ams/sim-1"`, `"dry_run": true`, "it takes out of service: demo-chat", "alice via the admin API of entry-1", "+ accounts/acme",
-		`its ETag is`, `"cn_laptop_`, `"action": "deleted"`, `"operationId": "putModel"`,
+		`its ETag is`, `"cn_laptop_`, `"action": "deleted"`, `"new": "draining"`, `"old": "draining"`, "it is the last active entry", `"operationId": "putModel"`,
 	}},
 	{parts: []part{{"docs/homes.md", nil}}, never: "a request failed", want: []string{
 		"ams   ams-1         1     0        0      1       0          0", `outcome="completed"`, "NO HOME", "served after the death of the home",
