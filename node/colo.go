@@ -65,7 +65,6 @@ func RunColo(ctx context.Context, c ColoConfig, serving func(Running)) error {
 		r.serveColo(t, srv, self, &isServing)
 		running := r.running()
 		running.Do, running.Boot = srv.Do, srv.Boot()
-		r.maintenance.begin(r.drainableServer(t.stopping, self))
 		serving(running)
 		<-t.stopping.Done()
 		r.maintenance.end()
@@ -75,8 +74,7 @@ func RunColo(ctx context.Context, c ColoConfig, serving func(Running)) error {
 	defer cancel()
 	if lease != nil && t.superseded.Err() == nil {
 		c.Logger.Info("draining", "node", c.Node, "for_at_most", c.Drain)
-		drained := func(ctx context.Context) error { return self.setState(ctx, fleet.StateDraining) }
-		r.announceDrain(t, drained) // entries plan without this server from here on, and its siblings take over its pools
+		r.announceDrain(t, self.drain) // entries plan without this server from here on, and its siblings take over its pools
 		s.keeper.AwaitHandover(drain, announceTimeout)
 	}
 	err = errors.Join(err, srv.Shutdown(drain, server.NewDrainTimings(c.Drain, coloNotice)))
@@ -132,6 +130,7 @@ func (r *runtime) serveColo(t tasks, srv *colo.Server, self *serverDocument, ser
 	s.keeper.AwaitOwned(t.stopping, ownWait)
 	t.Go(func() error { return srv.Serve(r.requests) })
 	serving.Store(true)
+	r.maintenance.begin(r.drainableServer(t.stopping, self))
 }
 
 // register registers the server. While etcd is away, a server whose saved table knows no other server of the colo serves at once and

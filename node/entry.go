@@ -81,13 +81,7 @@ func RunEntry(ctx context.Context, c EntryConfig, serving func(Running)) error {
 		return errors.Join(t.Wait(), err)
 	}
 	serve()
-	self := r.entryDocument(&c)
-	lease := r.entryLease(self)
-	t.Go(func() error { return keepRegistered(t.ctx, lease, c.Logger) })
-	put := func(ctx context.Context, state string) error {
-		self.State = state
-		return lease.Update(ctx, encode(self))
-	}
+	put := r.registerEntry(t, &c)
 	r.maintenance.begin(r.drainableEntry(t.stopping, put))
 	serving(r.running())
 	<-t.stopping.Done()
@@ -180,6 +174,18 @@ func (r *runtime) entryLease(self fleet.EntryNode) *etcd.Lease {
 		Client: r.client, Prefix: Prefix, Key: "entries/" + r.config.Node, Value: encode(self), TTL: leaseTTL,
 		Logger: r.config.Logger, SavedLease: r.config.file("lease"),
 	})
+}
+
+// registerEntry keeps the entry registered. The returned function, which no two goroutines may call at once, puts its document with another
+// state.
+func (r *runtime) registerEntry(t tasks, c *EntryConfig) (put func(ctx context.Context, state string) error) {
+	self := r.entryDocument(c)
+	lease := r.entryLease(self)
+	t.Go(func() error { return keepRegistered(t.ctx, lease, c.Logger) })
+	return func(ctx context.Context, state string) error {
+		self.State = state
+		return lease.Update(ctx, encode(self))
+	}
 }
 
 // keepRegistered registers the entry, and tries again until that succeeds. An entry serves without being registered.

@@ -49,6 +49,11 @@ func (d *serverDocument) change(ctx context.Context, change func(*fleet.Server))
 	return d.lease.Update(ctx, after)
 }
 
+// drain puts the document with the state draining.
+func (d *serverDocument) drain(ctx context.Context) error {
+	return d.setState(ctx, fleet.StateDraining)
+}
+
 // setState puts the document with another state.
 func (d *serverDocument) setState(ctx context.Context, state string) error {
 	return d.change(ctx, func(document *fleet.Server) { document.State = state })
