@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"colonnade/admission"
 	"colonnade/analytics"
 	"colonnade/forwarding/hop"
 	"colonnade/forwarding/netconn"
@@ -75,8 +74,8 @@ func (c *call) classify(answer *transport.Response, err error) decision {
 	if class == openai.Relay {
 		return c.classifyEnd(answer)
 	}
-	if lack := c.lackOf(class, answer); lack != (admission.Lack{}) {
-		return c.lacks(lack, answer)
+	if next, decided := c.classifyLack(class, answer); decided {
+		return next
 	}
 	switch class {
 	case openai.ClientError:

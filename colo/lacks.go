@@ -13,25 +13,46 @@ import (
 	"colonnade/reasons"
 )
 
-// lackOf returns what the engine says that it does not have, of what this request needs.
-func (c *call) lackOf(class openai.EngineClass, answer *transport.Response) admission.Lack {
+// classifyLack decides after an error by which the engine may say that it does not have something of what this request needs. decided is false
+// if the error is about something else.
+func (c *call) classifyLack(class openai.EngineClass, answer *transport.Response) (next decision, decided bool) {
 	if class != openai.Misconfigured && class != openai.ClientError || answer.NotAPI() {
-		return admission.Lack{}
+		return decision{}, false
 	}
 	e := c.grant.Endpoint
-	switch openai.LackOf(answer.Status(), answer.ErrorBody(), e.Engine, e.NameOf(c.model)) {
-	case openai.LacksModel:
-		return admission.Lack{Model: c.model.Name}
+	switch said := openai.LackOf(answer.Status(), answer.ErrorBody(), e.Engine, e.NameOf(c.model)); said {
 	case openai.LacksPath:
-		return admission.Lack{Path: c.route.Path}
+		return c.lacks(admission.Lack{Path: c.route.Path}, true, answer), true
+	case openai.LacksModel, openai.MayLackModel:
+		if lacks, proven := c.modelLacks(said); lacks {
+			return c.lacks(admission.Lack{Model: c.model.Name}, proven, answer), true
+		}
+		if class == openai.Misconfigured {
+			return c.refusedByEngine(answer), true
+		}
+	case openai.LacksNothing:
+		if status := answer.Status(); (status == 404 || status == 405) && c.listEvidence() == listed {
+			return c.refusedByEngine(answer), true
+		}
 	}
-	return admission.Lack{}
+	return decision{}, false
+}
+
+// refusedByEngine decides after a 404 or 405 of an engine that serves the model: something that the request names is not there, such as an
+// earlier response. Another engine may have it, and this one has not failed.
+func (c *call) refusedByEngine(answer *transport.Response) decision {
+	c.logEngineWords(openai.ClientError, answer)
+	next := c.attemptFailed(reasons.EndpointMisconfigured, true)
+	next.err, next.verdict.EngineStatus = openai.EngineMisconfigured(reasons.EndpointMisconfigured, answer.Status()), answer.Status()
+	return next
 }
 
 // lacks decides after an engine said that it does not have the model or the path. It has not failed, and has generated nothing: the request
-// goes on without taking from a budget, and tries each endpoint once.
-func (c *call) lacks(l admission.Lack, answer *transport.Response) decision {
-	c.pool.Lacks(c.grant.Endpoint, l, fmt.Sprintf("%d: %s", answer.Status(), c.engineWords(answer)))
+// goes on without taking from a budget, and tries each endpoint once. If that is proven, others are kept from the engine too.
+func (c *call) lacks(l admission.Lack, proven bool, answer *transport.Response) decision {
+	if proven {
+		c.pool.Lacks(c.grant.Endpoint, l, fmt.Sprintf("%d: %s", answer.Status(), c.engineWords(answer)))
+	}
 	c.unserved++
 	c.failedURLs = append(c.failedURLs, c.grant.Endpoint.URL)
 	refused := c.lackedByAll()

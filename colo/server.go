@@ -77,6 +77,7 @@ type Server struct {
 	replays     *hop.ReplayGuard
 	tokenLog    tokenLog
 	engineLog   engineLog
+	modelLists  modelLists
 
 	applying sync.RWMutex // held while the pools are newer than applied
 	applied  atomic.Pointer[appliedTable]

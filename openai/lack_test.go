@@ -1,6 +1,7 @@
 package openai_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -30,6 +31,15 @@ func TestLackOf(t *testing.T) {
 		{"ollama", 404, `{"error":"model 'sql-lora' not found"}`},
 		{"tgi", 404, `{"error":"adapter sql-lora not found","error_type":"validation"}`},
 		{"triton", 400, `{"detail":"Unknown model: sql-lora"}`},
+		// vllm-project/vllm: vllm/entrypoints/openai/models/serving.py, resolve_lora
+		{"vllm", 404, `{"error":{"message":"LoRA adapter sql-lora does not exist","type":"NotFoundError","param":null,"code":404}}`},
+		{"vllm", 400, `{"error":{"message":"LoRA adapter 'sql-lora' was found but could not be loaded.","type":"BadRequestError","param":null,"code":400}}`},
+		// ggml-org/llama.cpp: tools/server/server-models.cpp, router_validate_model, of this year and of the year before
+		{"llamacpp", 400, `{"error":{"code":400,"message":"model is not loaded","type":"invalid_request_error"}}`},
+		{"llamacpp", 400, `{"error":{"code":400,"message":"model not found","type":"invalid_request_error"}}`},
+		// triton-inference-server/server: python/openai/openai_frontend/engine/triton_engine.py
+		{"triton", 400, `{"detail":"Unknown LoRA: lora; for model: sql-lora"}`},
+		{"triton", 400, `{"detail":"Unknown LoRA: lora; for model: sql"}`},
 		{"openai", 404, "{\"error\":{\"message\":\"The model `x` does not exist or you do not have access to it.\",\"type\":\"invalid_request_error\",\"param\":null,\"code\":\"model_not_found\"}}"},
 		{"openai", 404, `{"error":{"message":"no such thing","param":null,"code":"model_not_found"}}`}, // by the code alone
 		{"vllm", 404, `{"error":{"message":"no such thing","param":"model","code":404}}`},              // by the parameter alone
@@ -51,6 +61,8 @@ func TestLackOf(t *testing.T) {
 		{"tgi", 405, ""},
 		{"ollama", 405, "405 method not allowed\n"},
 		{"openai", 404, `{"error":{"message":"Unknown request URL: POST /v1/x","type":"invalid_request_error","param":null,"code":"unknown_url"}}`},
+		// vllm-project/vllm: vllm/entrypoints/openai/server_utils.py, http_exception_handler
+		{"vllm", 404, `{"error":{"message":"Not Found","type":"Not Found","param":null,"code":404}}`},
 	} {
 		f(c.engine, c.status, c.body, openai.LacksPath)
 	}
@@ -67,6 +79,12 @@ func TestLackOf(t *testing.T) {
 		{"vllm", 400, `{"detail":"Not Found"}`},
 		{"vllm", 401, `{"detail":"Not Found"}`},
 		{"ollama", 503, "404 page not found"},
+		{"vllm", 404, `{"error":{"message":"Response with id 'resp_1' not found.","type":"invalid_request_error","param":"response_id","code":404}}`},
+		{"triton", 400, `{"detail":"Unknown model: sql-lora-2"}`},
+		{"triton", 400, `{"detail":"Unknown LoRA: x; for model: another"}`},
+		// huggingface/text-generation-inference and text-embeddings-inference: axum answers a wrong key without a body
+		{"tgi", 401, ""},
+		{"tei", 401, ""},
 		{"vllm", 401, "{\"error\":\"The model `sql-lora` does not exist.\"}"},
 		{"vllm", 400, `{"error":{"message":"the model sql-lora is not loaded for {\"role\":\"user\"}"}}`},
 		{"sglang", 400, `{"message":"bad input: The following requested LoRA adapters are not loaded: sql-lora"}`},
@@ -78,6 +96,27 @@ func TestLackOf(t *testing.T) {
 	if got := openai.LackOf(400, []byte(`{"message":"The following requested LoRA adapters are not loaded: sql\nLoaded"}`), "sglang", "base:sql"); got != openai.LacksModel {
 		t.Errorf("an adapter of SGLang: %v", got)
 	}
+}
+
+// What a client wrote can stand in an engine's error. It is not taken for a word of the engine, or at most for one that the engine's list of
+// models must confirm.
+func TestEchoIsNoProofOfALack(t *testing.T) {
+	t.Parallel()
+	f := func(status int, message string, want openai.Lack) {
+		t.Helper()
+		body := []byte(fmt.Sprintf(`{"error":{"message":%q,"type":"invalid_request_error","param":"response_id","code":404}}`, message))
+		if got := openai.LackOf(status, body, "vllm", "sql-lora"); got != want {
+			t.Errorf("%d %s: %v, want %v", status, message, got, want)
+		}
+	}
+	f(404, "Response with id 'resp_model' not found.", openai.MayLackModel)
+	f(404, "Response with id 'resp_The model `sql-lora` does not exist.' not found.", openai.MayLackModel)
+	f(404, `no tool "model 'sql-lora' not found"`, openai.MayLackModel)
+	f(404, "cannot fetch http://x/model_not_found: not found", openai.MayLackModel)
+	f(400, "cannot parse: The model `sql-lora` does not exist.", openai.LacksNothing)
+	f(400, "cannot fetch the image: model is not loaded", openai.LacksNothing)
+	f(404, "cannot fetch the image: Not Found", openai.LacksNothing)
+	f(404, "cannot fetch the image: File Not Found", openai.LacksNothing)
 }
 
 // A log has an engine's words in one short line, without anything that a prompt, a key or an address may be.
@@ -92,7 +131,9 @@ func TestEngineWords(t *testing.T) {
 	f("{\"error\":{\"message\":\"The model `sql-lora` does not exist.\"}}", "The model `sql-lora` does not exist.")
 	f(`{"detail":"Not Found"}`, "Not Found")
 	f("404 page not found\n", "… page not found")
-	f(`{"error":"Unauthorized"}`, "Unauthorized")
+	f(`{"error":"Unauthorized"}`, "Unauthorized")                                                            // vLLM and SGLang
+	f(`{"error":{"message":"Invalid API Key","type":"authentication_error","code":401}}`, "Invalid API Key") // llama.cpp
+	f(`{"error":"unauthorized","signin_url":"https://ollama.com/connect?key=secret"}`, "unauthorized")       // Ollama, for a model of its cloud
 	f(`{"error":{"message":"Incorrect API key provided: sk-proj-abc***xyz. You can"}}`, "Incorrect API key provided: …. You can")
 	f(`{"error":{"message":"cannot read input: my secret plan\nis 1234, my\tfriend"}}`, "cannot read input: … is …, …")
 	f(`{"message":"request to http://10.0.0.7:8000/v1 failed"}`, "request to http:… failed")

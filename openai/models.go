@@ -32,7 +32,8 @@ func AppendModelList(dst []byte, models []ModelInfo) []byte {
 	return append(dst, ']', '}')
 }
 
-// ListedModels returns the names in an engine's answer to GET /v1/models, adapters included. ok is false if it is no such list.
+// ListedModels returns the names in an engine's answer to GET /v1/models, adapters included. A router of llama.cpp lists all models that it
+// could load: those that are not loaded are left out. ok is false if it is no such list.
 func ListedModels(body []byte) (names []string, ok bool) {
 	s := scan{b: body, lax: true}
 	names = []string{}
@@ -43,11 +44,30 @@ func ListedModels(body []byte) (names []string, ok bool) {
 		}
 		ok = true
 		for element := s.firstElement(); element; element = s.nextElement() {
-			if name := memberString(&s, "id"); name != nil {
-				text, _ := appendUnescaped(nil, name)
-				names = append(names, string(text))
+			if name, loaded := listedModel(&s); loaded {
+				names = append(names, name)
 			}
 		}
 	}
 	return names, ok && s.end()
+}
+
+// listedModel reads one element of a list of models.
+func listedModel(s *scan) (name string, loaded bool) {
+	if s.space() != '{' {
+		s.skip()
+		return "", false
+	}
+	state := ""
+	for key, more := s.firstMember(); more; key, more = s.nextMember() {
+		switch string(key) {
+		case "id":
+			name = string(s.text())
+		case "status":
+			state = string(memberString(s, "value"))
+		default:
+			s.skip()
+		}
+	}
+	return name, name != "" && state != "unloaded"
 }

@@ -48,6 +48,8 @@ func TestListedModels(t *testing.T) {
 	for body, want := range map[string][]string{
 		`{"object":"list","data":[{"id":"base","parent":null,"permission":[{"id":"x"}]},{"id":"sql\u002dv1","parent":"base"},{"object":"model"}]}`: {"base", "sql-v1"},
 		`{"data":[]}`: {},
+		// A router of llama.cpp: tools/server/server-models.cpp of ggml-org/llama.cpp.
+		`{"data":[{"id":"a","status":{"value":"unloaded","args":["x"]}},{"id":"b","status":{"value":"loaded"}},{"status":{"value":"sleeping"},"id":"c"}]}`: {"b", "c"},
 	} {
 		if got, ok := openai.ListedModels([]byte(body)); !ok || !slices.Equal(got, want) {
 			t.Errorf("%s: %q %v", body, got, ok)
