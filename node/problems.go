@@ -38,6 +38,7 @@ func (r *runtime) problems() []problems.Problem {
 	}
 	if r.colo != nil {
 		r.addPools(l)
+		r.addModels(l)
 		l.Add(r.shared.problems()...)
 	}
 	return l.All()
@@ -125,6 +126,25 @@ func (r *runtime) addPools(l *problems.List) {
 			problem.Effect = fmt.Sprintf("every request for %s gets 503", wording.FirstOf(p.Models))
 		} else if len(p.Models) > 0 {
 			problem.Effect = fmt.Sprintf("requests for %s get 503, unless another colo has the pool", wording.FirstOf(p.Models))
+		}
+	}
+}
+
+// addModels adds the models that engines of a colo server lack.
+func (r *runtime) addModels(l *problems.List) {
+	for _, m := range r.colo.ModelsWithheld() {
+		if r.siblings != nil && !r.siblings.keeper.Home(m.Pool).Here {
+			continue // the home knows
+		}
+		document := fleet.KindModel.Key(m.Model)
+		if m.Served {
+			l.Warnf(reasons.EngineLacksModel, document, "%s: pool %s: %s is missing on %s: %s", r.name(), m.Pool, document, wording.Count(len(m.Engines), "engine"), wording.FirstOf(m.Engines))
+			continue
+		}
+		problem := l.Errorf(reasons.EngineLacksModel, document, "%s: pool %s: no engine that is up has %s: %s", r.name(), m.Pool, document, wording.FirstOf(m.Engines))
+		problem.Effect = fmt.Sprintf("requests for %s get 503 %s, unless another colo has it", m.Model, reasons.ModelNotLoaded)
+		if r.source != "" {
+			problem.Effect = fmt.Sprintf("every request for %s gets 503 %s", m.Model, reasons.ModelNotLoaded)
 		}
 	}
 }

@@ -17,6 +17,7 @@ const (
 const (
 	ColoWithoutServer   = "colo_without_server"
 	PoolDown            = "pool_down"
+	EngineLacksModel    = "engine_lacks_model"
 	EntryNotBelieved    = "entry_not_believed"
 	ColoDisbelieves     = "colo_disbelieves"
 	NoAPIKey            = "no_api_key"
@@ -92,6 +93,8 @@ var problems = []Problem{
 		Effect: "requests go to other colos; models that only this colo has get 503", Action: "start a server of the colo, or look why it does not reach etcd; or set state: disabled in the colo's document"},
 	{Kind: PoolDown, Meaning: "no engine of a pool is up: each is down or ejected, or silent",
 		Effect: "requests for the pool's models get 503, unless another colo has the pool", Action: "start the engines, or look at their logs; colonnade status shows why each is out"},
+	{Kind: EngineLacksModel, Meaning: "engines of a pool do not have one of its models or adapters; an error if no engine that is up has it",
+		Effect: "none: other engines of the pool serve the model", Action: "load the model or the adapter on the engines that the text names; or correct `upstream_name` and `adapter` of the model, or `names` and `adapters` of the endpoints"},
 	{Kind: EntryNotBelieved, Meaning: "every colo that answers this entry refuses its hop tokens, so the entry is not ready",
 		Effect: "every request at this entry gets 502", Action: "give the entry the fleet key of the colo servers (-key-file), and set its clock; the log names the colos"},
 	{Kind: ColoDisbelieves, Meaning: "a colo refuses the hop tokens of an entry, and others accept them",

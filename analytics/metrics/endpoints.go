@@ -43,7 +43,7 @@ type endpoints struct {
 	failures *prometheus.CounterVec
 	reasons  reasonSet
 
-	state, slots, held *prometheus.Desc
+	state, slots, held, lacks *prometheus.Desc
 }
 
 func newEndpoints() *endpoints {
@@ -63,7 +63,10 @@ func newEndpoints() *endpoints {
 				"silent (it hangs: neither the health check nor any request gets a byte), ejected (requests have failed, or connections were refused), draining (its document takes it out) or withheld (this server may not grant its slots).",
 			append(names, "state")...),
 		slots: newDesc("colonnade_endpoint_slots", "Slots of the endpoint: the limit in force, which auto concurrency moves.", names...),
-		held:  newDesc("colonnade_endpoint_slots_held", "Slots of the endpoint that requests of this server hold now.", names...),
+		lacks: newDesc("colonnade_endpoint_lacks",
+			"1 for a model, or a path of the API, that the endpoint does not have, so that requests for it go elsewhere: by its own words, its list of models or "+
+				"its document. At most 1000 series, by the endpoints' own words first.", "pool", "endpoint", "model", "path"),
+		held: newDesc("colonnade_endpoint_slots_held", "Slots of the endpoint that requests of this server hold now.", names...),
 	}
 	m.series = newSeriesSet(m.create, func(k endpointKey) {
 		labels := prometheus.Labels{"pool": k.pool, "endpoint": k.endpoint}
@@ -109,7 +112,7 @@ func (m *endpoints) describe() []*prometheus.Desc {
 	m.ttft.Describe(descs)
 	m.failures.Describe(descs)
 	close(descs)
-	all := []*prometheus.Desc{m.state, m.slots, m.held}
+	all := []*prometheus.Desc{m.state, m.slots, m.held, m.lacks}
 	for d := range descs {
 		all = append(all, d)
 	}
@@ -132,9 +135,34 @@ func (m *endpoints) collect(out chan<- prometheus.Metric, pools []permits.Stats)
 			}
 		}
 	}
+	m.collectLacks(out, pools)
 	m.series.prune(time.Now(), endpointStaleAfter, func(k endpointKey) bool { return named[k] })
 	m.ttft.Collect(out)
 	m.failures.Collect(out)
+}
+
+// maxLackSeries bounds the series of what endpoints lack: a colo may have many endpoints and adapters.
+const maxLackSeries = 1000
+
+// collectLacks writes what endpoints lack, first what they have said so themselves.
+func (m *endpoints) collectLacks(out chan<- prometheus.Metric, pools []permits.Stats) {
+	written := 0
+	for _, said := range []bool{true, false} {
+		for _, p := range pools {
+			ids := map[string]string{}
+			for _, e := range p.Endpoints {
+				if len(p.Lacks) > 0 && e.State != goneState {
+					ids[e.URL] = e.ID
+				}
+			}
+			for _, l := range p.Lacks {
+				if id := ids[l.URL]; id != "" && said == (l.AgainSeconds != nil) && written < maxLackSeries {
+					written++
+					out <- gauge(m.lacks, 1, p.Pool, id, l.Model, l.Path)
+				}
+			}
+		}
+	}
 }
 
 func (m *endpoints) collectState(out chan<- prometheus.Metric, k endpointKey, e *permits.EndpointStats) {

@@ -1,12 +1,14 @@
 package metrics_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"colonnade/analytics"
 	"colonnade/analytics/metrics"
@@ -120,4 +122,29 @@ func TestEndpointsOfOneNameDoNotBreakThePage(t *testing.T) {
 	pools := []permits.Stats{{Pool: "p", Endpoints: []permits.EndpointStats{endpointStats("gpu-1", "up", 8, 3), endpointStats("gpu-1", "down", 8, 3)}}}
 	metrics.NewColo(reg, emptyTable, func() []permits.Stats { return pools }, 0)
 	compare(t, reg, `colonnade_endpoint_state{endpoint="gpu-1",pool="p",state="up"} 1`)
+}
+
+// What endpoints lack has a series for each pair while it lasts, and a bound; their own words come first.
+func TestLacksOfEachEndpoint(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	said := permits.LackStats{URL: "http://gpu-1up", Model: "sql", AgainSeconds: new(0.5)}
+	pools := []permits.Stats{
+		{Pool: "o", Endpoints: []permits.EndpointStats{endpointStats("gpu-2", "up", 8, 3)}},
+		{Pool: "p", Endpoints: []permits.EndpointStats{endpointStats("gpu-1", "up", 8, 3)}, Lacks: []permits.LackStats{said, {URL: "http://gpu-1up", Path: "/v1/rerank"}}},
+	}
+	metrics.NewColo(reg, emptyTable, func() []permits.Stats { return pools }, 0)
+	const sql = `colonnade_endpoint_lacks{endpoint="gpu-1",model="sql",path="",pool="p"} 1`
+	compare(t, reg, sql+`
+		colonnade_endpoint_lacks{endpoint="gpu-1",model="",path="/v1/rerank",pool="p"} 1`)
+	for i := range 2000 {
+		pools[0].Lacks = append(pools[0].Lacks, permits.LackStats{URL: "http://gpu-2up", Model: fmt.Sprint("m", i)})
+	}
+	compare(t, reg, sql)
+	if n, err := testutil.GatherAndCount(reg, "colonnade_endpoint_lacks"); err != nil || n != 1000 {
+		t.Errorf("%d series, %v, want 1000", n, err)
+	}
+	pools[0].Lacks, pools[1].Lacks = nil, nil
+	if got := scrape(t, reg); strings.Contains(got, "colonnade_endpoint_lacks{") {
+		t.Errorf("nothing is missing any more, but\n%s", got)
+	}
 }

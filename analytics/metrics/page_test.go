@@ -49,7 +49,7 @@ func coloMetrics() *metrics.Registry {
 	m := metrics.NewColo(reg, emptyTable, func() []permits.Stats {
 		return []permits.Stats{{
 			Pool: "p", Endpoints: []permits.EndpointStats{{Health: permits.Health{ID: "e", State: "up"}}},
-			Refused: map[permits.Reason]uint64{permits.QueueFull: 1},
+			Refused: map[permits.Reason]uint64{permits.QueueFull: 1}, Lacks: []permits.LackStats{{Model: "m"}},
 		}}
 	}, 1)
 	m.Finished(finished())

@@ -41,6 +41,12 @@ func startAdapterFleet(t *testing.T, ofModel string) *adapterFleet {
 	return f
 }
 
+// wantMetrics waits until the metrics of the colo server have a line.
+func (f *adapterFleet) wantMetrics(line string) {
+	f.T.Helper()
+	testkit.WaitFor(f.T, line, func() bool { return strings.Contains(string(f.Page(f.Colos[0].Admin, "/metrics")), line) })
+}
+
 func chatOf(model string) string {
 	return fmt.Sprintf(`{"model":%q,"max_tokens":1,"messages":[]}`, model)
 }
@@ -98,6 +104,14 @@ func TestAdapterThatNoEngineHas(t *testing.T) {
 			t.Errorf("the other model: %d %s", a.Status, a.Body)
 		}
 	}
+	const problem = `colonnade_problems{kind="engine_lacks_model",severity="%s"} %d` + "\n"
+	if n := f.Metric(f.Colos[0].Admin, `colonnade_endpoint_lacks{endpoint="lora-1",model="sql",path="",pool="lora"}`); n != 1 {
+		t.Errorf("the metric of the pair is %v", n)
+	}
+	f.wantMetrics(fmt.Sprintf(problem, "error", 1))
 	f.with.LoadAdapters("sql-v1")
 	testkit.WaitFor(t, "the adapter to be served", func() bool { return f.Chat(chatOf("sql")).Status == 200 })
+	f.wantMetrics(fmt.Sprintf(problem, "error", 0))
+	f.without.LoadAdapters("sql-v1")
+	f.wantMetrics(fmt.Sprintf(problem, "warning", 0))
 }
