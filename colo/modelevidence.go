@@ -17,7 +17,7 @@ const (
 	maxLists    = 4096        // engines
 )
 
-// evidence is what the list of models of an engine says of a model.
+// evidence is what the list of models of an engine tells about a model.
 type evidence uint8
 
 const (
@@ -74,7 +74,7 @@ func (l *modelList) has(name string) bool {
 	return slices.ContainsFunc(l.names, func(n string) bool { return n != "" && (n == name || n == adapter) })
 }
 
-// listEvidence returns what the list of models of the engine says of the request's model. It reads the list if that is not known, once at a
+// listEvidence returns what the list of models of the engine tells about the request's model. It reads the list if that is not known, once at a
 // time.
 func (c *call) listEvidence() evidence {
 	s, e := c.server, c.grant.Endpoint

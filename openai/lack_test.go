@@ -98,7 +98,7 @@ func TestLackOf(t *testing.T) {
 	}
 }
 
-// What a client wrote can stand in an engine's error. It is not taken for a word of the engine, or at most for one that the engine's list of
+// Text of a client can stand in an engine's error. It is not taken for a word of the engine, or at most for one that the engine's list of
 // models must confirm.
 func TestEchoIsNoProofOfALack(t *testing.T) {
 	t.Parallel()

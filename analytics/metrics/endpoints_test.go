@@ -124,7 +124,7 @@ func TestEndpointsOfOneNameDoNotBreakThePage(t *testing.T) {
 	compare(t, reg, `colonnade_endpoint_state{endpoint="gpu-1",pool="p",state="up"} 1`)
 }
 
-// What endpoints lack has a series for each pair while it lasts, and a bound; their own words come first.
+// Each pair of an endpoint and what it lacks has a series while it lasts, up to a bound; the words of endpoints come first.
 func TestLacksOfEachEndpoint(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	said := permits.LackStats{URL: "http://gpu-1up", Model: "sql", AgainSeconds: new(0.5)}
