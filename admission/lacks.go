@@ -113,7 +113,7 @@ func (p *Pool) withoutAdapterLocked(model *fleet.Model) map[string]lack {
 				continue
 			}
 			without[url] = lack{Lack: Lack{Model: model.Name}, reason: "adapters of its document do not name " + model.Adapter}
-		case e.has(model):
+		case e.lists(model), slices.Contains(e.active, e.endpoint.NameOf(model)), slices.Contains(e.active, model.Adapter):
 			found = true
 		case e.listed != nil:
 			unlisted = append(unlisted, url)
@@ -127,8 +127,8 @@ func (p *Pool) withoutAdapterLocked(model *fleet.Model) map[string]lack {
 	return without
 }
 
-// has reports whether the engine has listed the model.
-func (e *engine) has(model *fleet.Model) bool {
+// lists reports whether the engine has listed the model.
+func (e *engine) lists(model *fleet.Model) bool {
 	return slices.Contains(e.listed, e.endpoint.NameOf(model)) || model.Adapter != "" && slices.Contains(e.listed, model.Adapter)
 }
 
@@ -146,7 +146,7 @@ func (m *Manager) WantsModels(url string) bool {
 			return true
 		}
 	}
-	return e.endpoint.Adapters == nil && slices.ContainsFunc(m.models[e.pool.name], func(model *fleet.Model) bool { return model.Adapter != "" })
+	return e.wantsAdapters(m.models[e.pool.name])
 }
 
 // NoteModels takes the models and adapters that the engine at url lists. names is shared from now on.
@@ -161,11 +161,42 @@ func (m *Manager) NoteModels(url string, names []string) {
 	e.listed = names
 	for _, model := range m.models[e.pool.name] {
 		_, lacked := e.lacks[model.Name]
-		if lacked = lacked && e.has(model); lacked {
+		if lacked = lacked && e.lists(model); lacked {
 			m.logger.Info("endpoint has the model again", "endpoint", e.endpoint.ID, "url", url, "pool", e.pool.name, "model", model.Name)
 			delete(e.lacks, model.Name)
 		}
 		if lacked || changed && model.Adapter != "" {
+			e.pool.publishLackLocked(model.Name, now)
+		}
+	}
+}
+
+// WantsAdapters reports whether the adapters that the engine at url has loaded would decide where requests go: models of its pool need some,
+// and its document says nothing about them.
+func (m *Manager) WantsAdapters(url string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e, ok := m.engines[url]
+	return ok && e.pool != nil && e.granted && e.wantsAdapters(m.models[e.pool.name])
+}
+
+func (e *engine) wantsAdapters(models []*fleet.Model) bool {
+	return e.endpoint.Adapters == nil && slices.ContainsFunc(models, func(model *fleet.Model) bool { return model.Adapter != "" })
+}
+
+// NoteAdapters takes the adapters that the metrics of the engine at url show as running or waiting: it has them, also those that its list of
+// models lacks. They prove less than its words and its list, since they may be of a while ago: a lack stays. names is shared from now on.
+func (m *Manager) NoteAdapters(url string, names []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e, ok := m.engines[url]
+	if !ok || e.pool == nil || slices.Equal(e.active, names) {
+		return
+	}
+	now := time.Now()
+	e.active = names
+	for _, model := range m.models[e.pool.name] {
+		if model.Adapter != "" {
 			e.pool.publishLackLocked(model.Name, now)
 		}
 	}
@@ -176,10 +207,10 @@ func (m *Manager) forgetLacks(url string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e, ok := m.engines[url]
-	if !ok || e.pool == nil || len(e.lacks) == 0 && e.listed == nil {
+	if !ok || e.pool == nil || len(e.lacks) == 0 && e.listed == nil && e.active == nil {
 		return
 	}
-	e.lacks, e.listed = nil, nil
+	e.lacks, e.listed, e.active = nil, nil, nil
 	e.pool.publishLacksLocked()
 }
 

@@ -176,3 +176,33 @@ func TestWhatDidNotChangeIsNotPublishedAgain(t *testing.T) {
 		s.wantAvoided("sql", "when one has come that has it", "two")
 	})
 }
+
+// An adapter that an engine's metrics show in use is loaded there, also if its list lacks it; its own words weigh more.
+func TestAdapterInUseIsLoaded(t *testing.T) {
+	play(t, func(s *scenario) {
+		s.put(endpoints("a", 1, "one", "three", "two") + "---\nkey: models/base\npool: a\n---\nkey: models/sql\npool: a\nadapter: sql-v1\n")
+		synctest.Wait()
+		for _, id := range []string{"one", "two", "three"} {
+			if !s.WantsAdapters("http://" + id + ":8000") {
+				t.Errorf("the metrics of %s are not wanted", id)
+			}
+			s.NoteModels("http://"+id+":8000", []string{"base"})
+		}
+		s.wantAvoided("sql", "while none is known to have it")
+		s.NoteAdapters("http://one:8000", []string{"sql-v1"})
+		s.wantAvoided("sql", "when one has it in use", "three", "two")
+		s.NoteModels("http://two:8000", []string{"base", "sql-v1"})
+		s.wantAvoided("sql", "when another lists it", "three")
+		s.pool("a").Lacks(s.endpoint("one"), admission.Lack{Model: "sql"}, "404")
+		s.NoteAdapters("http://one:8000", []string{"other", "sql-v1"})
+		s.wantAvoided("sql", "when the one with old metrics says that it lacks it", "one", "three")
+		time.Sleep(time.Second)
+		s.wantAvoided("sql", "when that is over", "three")
+		s.NoteAdapters("http://one:8000", nil)
+		s.wantAvoided("sql", "when it is in use no more", "one", "three")
+		s.put(endpoints("a", 1, "one") + "adapters: []\n")
+		if s.WantsAdapters("http://one:8000") {
+			t.Error("the metrics are wanted of an engine whose document says what it has")
+		}
+	})
+}

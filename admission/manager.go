@@ -51,6 +51,7 @@ type engine struct {
 
 	lacks  map[string]lack // what the engine has said that it lacks, by name; see [Pool.Lacks]
 	listed []string        // models and adapters that the engine lists; nil: not known
+	active []string        // adapters that its metrics show as running or waiting
 
 	granted       bool        // permits may be granted; as of the grants, if a pool has it
 	share         homes.Share // what other servers hold of it
@@ -185,7 +186,7 @@ func (e *engine) moveTo(p *Pool, url string) {
 	if e.pool != nil {
 		delete(e.pool.members, url)
 		e.pool.membersChanged = true
-		e.lacks, e.listed = nil, nil
+		e.lacks, e.listed, e.active = nil, nil, nil
 	}
 	if e.pool = p; p != nil {
 		p.members[url] = e

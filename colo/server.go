@@ -202,6 +202,9 @@ func (s *Server) probe(ctx context.Context, e *fleet.Endpoint) (err error) {
 	if s.pools.WantsModels(e.URL) {
 		s.ReadModels(ctx, e)
 	}
+	if e.Engine == "vllm" && s.pools.WantsAdapters(e.URL) {
+		s.readAdapters(ctx, e)
+	}
 	return nil
 }
 

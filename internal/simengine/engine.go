@@ -89,6 +89,7 @@ type Engine struct {
 	gate   gate
 
 	adapters atomic.Pointer[[]string] // loaded by LoadAdapters
+	unlisted atomic.Pointer[[]string] // loaded by RunAdapters
 
 	requests, unknown, bytes, tokens, reused atomic.Uint64
 	closeCode                                atomic.Int64
@@ -173,11 +174,22 @@ func (e *Engine) Close() {
 
 // serves reports whether the engine serves model.
 func (e *Engine) serves(model string) bool {
-	return len(e.c.Models) == 0 || slices.Contains(e.c.Models, model) || slices.Contains(e.loaded(), model)
+	return len(e.c.Models) == 0 || slices.Contains(e.c.Models, model) || slices.Contains(e.loaded(), model) || slices.Contains(e.running(), model)
 }
 
 // LoadAdapters replaces the adapters that the engine serves beside its models.
 func (e *Engine) LoadAdapters(names ...string) { e.adapters.Store(&names) }
+
+// RunAdapters replaces the adapters that only the metrics show, as running: vLLM with several API servers lists only what was loaded by the
+// one that is asked.
+func (e *Engine) RunAdapters(names ...string) { e.unlisted.Store(&names) }
+
+func (e *Engine) running() []string {
+	if names := e.unlisted.Load(); names != nil {
+		return *names
+	}
+	return nil
+}
 
 func (e *Engine) loaded() []string {
 	if names := e.adapters.Load(); names != nil {

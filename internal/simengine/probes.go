@@ -3,6 +3,7 @@ package simengine
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -85,6 +86,10 @@ func (e *Engine) metrics(w http.ResponseWriter, _ *http.Request) {
 	put("vllm:generation_tokens_total", "counter", "", st.Tokens)
 	put("vllm:request_success_total", "counter", `,finished_reason="stop"`, st.Served)
 	put("vllm:request_success_total", "", `,finished_reason="abort"`, st.Aborted)
+	if adapters := append(slices.Clone(e.loaded()), e.running()...); len(adapters) > 0 {
+		fmt.Fprintf(&b, "# TYPE vllm:lora_requests_info gauge\nvllm:lora_requests_info{max_lora=\"%d\",running_lora_adapters=\"%s\",waiting_lora_adapters=\"\"} %v\n",
+			len(adapters), escapeLabel(strings.Join(adapters, ",")), float64(time.Now().UnixMilli())/1000)
+	}
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 	_, _ = w.Write([]byte(b.String())) // fails if the client has left
 }
