@@ -39,6 +39,7 @@ func (r *runtime) problems() []problems.Problem {
 	if r.colo != nil {
 		r.addPools(l)
 		r.addModels(l)
+		r.addOrphans(l)
 		l.Add(r.shared.problems()...)
 	}
 	return l.All()
@@ -146,6 +147,20 @@ func (r *runtime) addModels(l *problems.List) {
 		if r.source != "" {
 			problem.Effect = fmt.Sprintf("every request for %s gets 503 %s", m.Model, reasons.ModelNotLoaded)
 		}
+	}
+}
+
+// addOrphans adds the records of processes that are not registered which name engines that no endpoint has.
+func (r *runtime) addOrphans(l *problems.List) {
+	if r.siblings == nil {
+		return
+	}
+	for _, u := range r.siblings.keeper.UnknownEngines() {
+		record := fleet.KindRecord.Key(r.siblings.colo, u.Process.Node, u.Process.Boot)
+		problem := l.Warnf(reasons.RecordOrphaned, record, "%s: its process is not registered, and no endpoint has %s that it names: %s", record,
+			wording.Count(len(u.URLs), "engine"), wording.FirstOf(u.URLs))
+		problem.Effect = "none: no server grants there; what the process has left running is counted nowhere"
+		problem.Action = "if the engines still run, apply their endpoints again, or stop them; the record goes when its process has ended for certain"
 	}
 }
 

@@ -71,6 +71,7 @@ type Keeper struct {
 	replaced       bool           // the siblings may have taken over this server's pools: requests are sent to them
 	lapsed         time.Time      // when the right to grant was found to have lapsed; zero = it has not
 	atRegistration map[string]int // permits in hand at the last StopGrants
+	unknown        map[homes.Process]UnknownEngines
 }
 
 // placement is the home of each pool of one table.
@@ -304,6 +305,7 @@ func (k *Keeper) updateOrphansLocked() {
 		registered[homes.Process{Node: s.Node, Boot: s.Boot}] = true
 	}
 	k.orphans.Update(k.ownership.Records(), func(p homes.Process) bool { return registered[p] }, time.Now())
+	k.updateUnknownLocked(table, func(p homes.Process) bool { return !registered[p] })
 	for _, boot := range k.config.Ended {
 		k.orphans.Ended(homes.Process{Node: k.config.Self.Node, Boot: boot}, k.began)
 	}
