@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -35,8 +36,10 @@ type Conn struct {
 	Deadline    time.Time            // deadline of all reads; zero = none
 	Tick        func() time.Duration // called while Read waits; returns when to be called next; nil = never
 	Received    *atomic.Bool         // set when bytes have been read from the connection; nil = not
+	Pump        *Pump                // for PollShared; nil = none
 
 	cancelled atomic.Bool
+	moving    sync.Mutex // held while the pump takes or returns the connection, and by Cancel
 	unread    unread
 	poller    poller
 }
@@ -67,6 +70,9 @@ func Wrap(outer net.Conn, tcp *net.TCPConn, secure *TLSConn) *Conn {
 // deadline, and Read and WriteWithin move the deadline before they check the flag, so they notice one of the two.
 func (c *Conn) Cancel() {
 	c.cancelled.Store(true)
+	c.moving.Lock()
+	defer c.moving.Unlock()
+	c.poller.wake()
 	_ = c.SetDeadline(PastDeadline())
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -14,17 +15,27 @@ var ErrWouldBlock = errors.New("nothing to read has arrived")
 // recheck bounds how long Poll relies on the kernel's word that nothing is left to read.
 const recheck = time.Second
 
-// poller is the state of [Conn.Poll].
+// shareAfter is how many times step runs in the connection's own goroutine before a [Pump] calls it: to move a socket costs about as
+// much as a few pieces.
+const shareAfter = 16
+
+// poller is the state of [Conn.Poll] and [Conn.PollShared].
 type poller struct {
-	step    func() bool
 	ready   func(fd uintptr) bool // method value of Conn.pollReady
+	patient bool                  // the read deadline is that of the exchange; otherwise it comes after recheck at most
+	failure error                 // of Poll, for the next Read
+	alone   int                   // how many more times the goroutine of PollShared calls step itself; 0 = always
+
+	mu      sync.Mutex // held by a shared step, and guards the fields below while shared
+	step    func() bool
 	fd      int
 	active  bool      // the goroutine is in step
+	shared  bool      // a pump calls step
 	heard   time.Time // when bytes came last
-	patient bool      // the read deadline is that of the exchange; otherwise it comes after recheck at most
 	drained bool      // nothing is left in the socket
 	ended   bool      // step has returned false
-	failure error     // of Poll, for the next Read
+	panic   any       // of a shared step
+	woken   chan struct{}
 	oob     [oobSize]byte
 }
 
@@ -34,6 +45,21 @@ type poller struct {
 //
 // IdleTimeout, Deadline and Cancel end Poll; the next Read returns the error. Over TLS, on a Conn of Wrap, and with a Tick, Poll returns at once.
 func (c *Conn) Poll(step func() bool) {
+	c.poller.alone = 0
+	c.startPoll(step)
+}
+
+// PollShared is Poll for a step that never waits, not even to write. If the connection is busy and has a Pump, another goroutine calls step, and
+// that for many connections.
+func (c *Conn) PollShared(step func() bool) {
+	c.poller.alone = 0
+	if c.Pump != nil {
+		c.poller.alone = shareAfter
+	}
+	c.startPoll(step)
+}
+
+func (c *Conn) startPoll(step func() bool) {
 	if c.tls == nil && c.raw != nil && c.Tick == nil {
 		c.poller.failure = c.poll(step)
 	}
@@ -56,26 +82,35 @@ func (c *Conn) poll(step func() bool) error {
 			return nil
 		case c.cancelled.Load():
 			return ErrCancelled
+		case err == nil: // the connection is to be shared
+			if err := c.share(); err != nil || p.ended {
+				return err
+			}
 		case !errors.Is(err, os.ErrDeadlineExceeded) || p.patient && !time.Now().Before(c.readLimit(p.heard)):
 			return err
+		default:
+			p.patient = true // what follows is a read, so nothing is missed
 		}
-		p.patient = true // what follows is a read, so nothing is missed
 	}
 }
 
 // pollReady is called by the runtime when bytes may have arrived. It returns whether to stop waiting.
 func (c *Conn) pollReady(fd uintptr) bool {
 	p := &c.poller
-	p.fd, p.drained, p.active = int(fd), false, true
+	p.fd = int(fd)
 	heard := p.heard
-	more := p.step()
-	p.active = false
+	more := p.callStep()
 	if p.heard != heard {
 		p.heard = time.Now() // the time that step took, to write to a slow client perhaps, is no silence of the other side
 	}
 	if !more {
 		p.ended = true
 		return true
+	}
+	if p.alone > 0 {
+		if p.alone--; p.alone == 0 {
+			return true
+		}
 	}
 	if p.patient && p.heard != heard {
 		p.patient = false
@@ -84,13 +119,21 @@ func (c *Conn) pollReady(fd uintptr) bool {
 	return false
 }
 
+// callStep calls the step, and returns whether it wants more.
+func (p *poller) callStep() bool {
+	p.drained, p.active = false, true
+	more := p.step()
+	p.active = false
+	return more
+}
+
 // receive reads what has arrived.
 func (p *poller) receive(buf []byte) (int, error) {
 	if p.drained {
 		return 0, ErrWouldBlock
 	}
 	for {
-		n, left, err := receive(p.fd, buf, p.oob[:])
+		n, left, err := p.receiveNow(buf)
 		switch {
 		case errors.Is(err, syscall.EINTR):
 			continue

@@ -35,3 +35,13 @@ func receive(fd int, buf, oob []byte) (n, left int, err error) {
 	}
 	return n, int(binary.NativeEndian.Uint32(oob[header:])), nil
 }
+
+// receiveNow is receive. A shared step reads once, so that a connection that always has more does not keep the others waiting: the pump calls
+// it again for what is left.
+func (p *poller) receiveNow(buf []byte) (n, left int, err error) {
+	if p.shared {
+		n, err = readNow(p.fd, buf)
+		return n, 0, err
+	}
+	return receive(p.fd, buf, p.oob[:])
+}

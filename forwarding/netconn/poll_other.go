@@ -16,3 +16,5 @@ func receive(fd int, buf, _ []byte) (n, left int, err error) {
 	n, err = syscall.Read(fd, buf)
 	return n, -1, err
 }
+
+func (p *poller) receiveNow(buf []byte) (n, left int, err error) { return receive(p.fd, buf, nil) }

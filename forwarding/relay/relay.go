@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"strconv"
 	"time"
 
 	"colonnade/forwarding/netconn"
@@ -35,6 +36,7 @@ type Relay struct {
 	// close_delimited.
 	EndUnknown bool
 
+	chunked    bool // the client gets chunks of its connection, and no other coding
 	outcomeSet bool
 	closed     bool
 	blocked    time.Duration
@@ -104,6 +106,11 @@ func (r *Relay) deliver(w io.Writer) (int64, error) {
 
 // follow writes the pieces of a stream that need no decision.
 func (r *Relay) follow(w io.Writer) (err error) {
+	if r.chunked {
+		if client := server.NewTryWriter(r.Client); client != nil {
+			return r.followChunked(client)
+		}
+	}
 	r.Response.Follow(func(piece []byte) bool {
 		if err = r.write(w, piece); err == nil && r.OnChunk != nil {
 			r.OnChunk()
@@ -111,6 +118,67 @@ func (r *Relay) follow(w io.Writer) (err error) {
 		return err == nil
 	})
 	return err
+}
+
+// followChunked is follow without waiting, so that one goroutine does it for many relays. It writes past fasthttp, whose buffer is empty
+// after each chunk. It waits only for a client that does not take a chunk at once.
+func (r *Relay) followChunked(client *netconn.TryWriter) error {
+	var chunk, rest []byte
+	for {
+		if err := r.noDeadline(); err != nil {
+			return err
+		}
+		r.Response.FollowShared(func(piece []byte) bool {
+			chunk = appendChunk(chunk[:0], piece)
+			n, err := client.Write(chunk)
+			if rest = chunk[n:]; len(rest) > 0 || err != nil {
+				return false
+			}
+			if r.OnChunk != nil {
+				r.OnChunk()
+			}
+			return true
+		})
+		if len(rest) == 0 {
+			return nil
+		}
+		if err := r.write(r.Client, rest); err != nil {
+			return err
+		}
+		if rest = nil; r.OnChunk != nil {
+			r.OnChunk()
+		}
+	}
+}
+
+// appendChunk appends a chunk of the chunked transfer coding.
+func appendChunk(dst, piece []byte) []byte {
+	dst = strconv.AppendInt(dst, int64(len(piece)), 16)
+	dst = append(dst, "\r\n"...)
+	dst = append(dst, piece...)
+	return append(dst, "\r\n"...)
+}
+
+// noDeadline takes the write deadline away, for writes that do not wait, unless the context has ended.
+func (r *Relay) noDeadline() error {
+	r.stallsAt = time.Time{}
+	if err := r.Client.SetWriteDeadline(r.stallsAt); err != nil {
+		return err
+	}
+	return r.checkContext()
+}
+
+// checkContext is called after the write deadline was set: the end of the context moves it afterwards, so either this check or the write
+// notices it. After OnClose, which may cancel the context, the error event must still be written.
+func (r *Relay) checkContext() error {
+	if r.closed || r.Context.Err() == nil {
+		return nil
+	}
+	if r.clientGone() {
+		return context.Cause(r.Context)
+	}
+	_ = r.Client.SetWriteDeadline(r.finalDeadline())
+	return nil
 }
 
 // watchContext makes the end of the context move the deadline of a write in progress, until detach is called. After detach only
@@ -142,13 +210,8 @@ func (r *Relay) write(w io.Writer, p []byte) error {
 			return err
 		}
 	}
-	// After the deadline was set: the end of the context moves it afterwards, so either this check or the write notices it. After
-	// OnClose, which may cancel the context, the error event must still be written.
-	if !r.closed && r.Context.Err() != nil {
-		if r.clientGone() {
-			return context.Cause(r.Context)
-		}
-		_ = r.Client.SetWriteDeadline(r.finalDeadline())
+	if err := r.checkContext(); err != nil {
+		return err
 	}
 	_, err := w.Write(p)
 	r.blocked += time.Since(began)

@@ -30,6 +30,7 @@ func WriteWhole(rc *fasthttp.RequestCtx, response *transport.Response) bool {
 // WriteRest makes relay write its response to the client, after the handler has returned.
 func WriteRest(rc *fasthttp.RequestCtx, relay *Relay) {
 	writeHead(rc, relay.Response)
+	relay.chunked = relay.Response.Length() < 0 && rc.Request.Header.IsHTTP11()
 	rc.Response.ImmediateHeaderFlush = relay.Response.Stream() == nil
 	rc.Response.SetBodyStream(relay, int(relay.Response.Length()))
 }

@@ -85,6 +85,19 @@ func (c *serverConn) Write(p []byte) (int, error) {
 	return c.tcp.Write(p)
 }
 
+// NewTryWriter returns a writer to a client's connection that does not wait; nil with TLS, and for any other connection.
+func NewTryWriter(c net.Conn) *netconn.TryWriter {
+	client, ok := c.(*serverConn)
+	if !ok || client.tlsConn != nil {
+		return nil
+	}
+	w, err := netconn.NewTryWriter(client.tcp)
+	if err != nil {
+		return nil
+	}
+	return w
+}
+
 // CloseWrite closes the write half, with TLS after close_notify.
 func (c *serverConn) CloseWrite() error {
 	if c.tlsConn != nil {

@@ -130,11 +130,29 @@ func (resp *Response) pull() ([]byte, error) {
 // ends before the piece with the API's last event, and before any failure, which Next returns then; for a response that is no stream it ends
 // at once. Follow takes the place of calls of Next, and costs less: see [netconn.Conn.Poll]. use must not call a method of the response.
 func (resp *Response) Follow(use func(p []byte) bool) {
-	if resp.conn == nil || resp.stream == nil || resp.held != nil || resp.stream.AtEnd() {
-		return
+	if resp.canFollow() {
+		resp.conn.Poll(resp.step(use))
+		resp.borrowReader()
 	}
+}
+
+// FollowShared is Follow for a use that never waits. Another goroutine may call it: see [netconn.Conn.PollShared].
+func (resp *Response) FollowShared(use func(p []byte) bool) {
+	if resp.canFollow() {
+		resp.conn.PollShared(resp.step(use))
+		resp.borrowReader()
+	}
+}
+
+func (resp *Response) canFollow() bool {
+	return resp.conn != nil && resp.stream != nil && resp.held == nil && !resp.stream.AtEnd()
+}
+
+// step returns the step of Follow.
+func (resp *Response) step(use func(p []byte) bool) func() bool {
 	var arrived []byte
-	resp.conn.Poll(func() bool {
+	return func() bool {
+		resp.borrowReader()
 		for {
 			piece, err := resp.pull()
 			waits := errors.Is(err, netconn.ErrWouldBlock)
@@ -151,11 +169,31 @@ func (resp *Response) Follow(use func(p []byte) bool) {
 				return false
 			}
 			arrived = arrived[:0]
+			if waits {
+				resp.returnReader()
+			}
 			if waits || ends {
 				return waits
 			}
 		}
-	})
+	}
+}
+
+// borrowReader gives the connection a reader for a step, unless it has one.
+func (resp *Response) borrowReader() {
+	if c := resp.conn; c.br == nil {
+		resp.transport.takeReader(c)
+		resp.body.br = c.br
+	}
+}
+
+// returnReader returns the reader unless it holds bytes. A stream that is silent needs no buffer, and one that many streams share in turns is
+// in the processor's cache.
+func (resp *Response) returnReader() {
+	if c := resp.conn; c.br.Buffered() == 0 {
+		resp.transport.releaseReader(c)
+		resp.body.br = nil
+	}
 }
 
 // limitFraming sets the deadline for the framing behind the end of a stream, once.

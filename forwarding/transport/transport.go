@@ -18,12 +18,14 @@ import (
 type Transport struct {
 	readers sync.Pool // of *bufio.Reader
 	idle    idleConns
+	pump    *netconn.Pump // of streams
 }
 
 // New returns a transport. The caller must call Run.
 func New(logger *slog.Logger) *Transport {
 	return &Transport{
 		readers: sync.Pool{New: func() any { return bufio.NewReaderSize(nil, readBuffer) }},
+		pump:    netconn.NewPump(),
 		idle:    idleConns{logger: logger, conns: map[Target][]*conn{}, distrusted: map[string]time.Time{}},
 	}
 }
@@ -38,6 +40,7 @@ func (t *Transport) Run(ctx context.Context) error {
 			t.idle.expire(now)
 		case <-ctx.Done():
 			t.idle.close()
+			t.pump.Close()
 			return nil
 		}
 	}
@@ -54,6 +57,11 @@ func (t *Transport) put(c *conn) {
 	t.releaseReader(c)
 	c.Tick, c.Received = nil, nil
 	t.idle.put(c)
+}
+
+func (t *Transport) takeReader(c *conn) {
+	c.br = t.readers.Get().(*bufio.Reader)
+	c.br.Reset(c)
 }
 
 func (t *Transport) releaseReader(c *conn) {
@@ -89,13 +97,13 @@ func (t *Transport) Do(ctx context.Context, r *Request, s ReadOptions) (*Respons
 	if err != nil {
 		return nil, r.failed(ctx, PhaseConnect, err)
 	}
+	c.Pump = t.pump
 	return t.exchange(ctx, c, r, s, began)
 }
 
 // exchange is Do on one connection.
 func (t *Transport) exchange(ctx context.Context, c *conn, r *Request, s ReadOptions, began time.Time) (*Response, error) {
-	c.br = t.readers.Get().(*bufio.Reader)
-	c.br.Reset(c)
+	t.takeReader(c)
 	c.account = r.Account
 	c.IdleTimeout, c.Deadline, c.Tick, c.Received = 0, r.firstByteBy(began), r.Tick, r.Received
 

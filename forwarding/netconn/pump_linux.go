@@ -1,0 +1,367 @@
+//go:build !portable
+
+package netconn
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// collect is how long a busy loop lets chunks arrive before it looks for them, so that it wakes up once for many.
+	collect = 500 * time.Microsecond
+	// runnableMetric is the number of goroutines that wait for a processor.
+	runnableMetric = "/sched/goroutines/runnable:goroutines"
+)
+
+// Pump calls the steps of many connections: see [Conn.PollShared]. Each of its loops is one goroutine that waits for one epoll set. Where
+// chunks arrive all the time on many connections, a loop finds several at once, and its memory is in the processor's cache, while the
+// scheduler of Go would wake another goroutine, and often another thread, for each chunk. The loops start with their first connections.
+type Pump struct {
+	loops []pumpLoop
+	next  atomic.Uint32
+}
+
+// NewPump returns a pump. The caller must call Close when no connection uses it any more.
+func NewPump() *Pump {
+	return &Pump{loops: make([]pumpLoop, (runtime.GOMAXPROCS(0)+3)/4)}
+}
+
+// Close ends the loops. Connections that use them go on with goroutines of their own.
+func (p *Pump) Close() {
+	for i := range p.loops {
+		p.loops[i].close()
+	}
+}
+
+// loop returns the loop for the next connection, or nil if there is none.
+func (p *Pump) loop() *pumpLoop {
+	l := &p.loops[int(p.next.Add(1)%uint32(len(p.loops)))]
+	if !l.start() {
+		return nil
+	}
+	return l
+}
+
+// pumpLoop is one goroutine and its epoll set.
+type pumpLoop struct {
+	epoll int // the set of sockets
+	// The Go runtime polls the descriptor of gate, a set that has only epoll in it, and that only while the loop waits: a busy loop is not to
+	// wake the runtime's poller as well.
+	gate    *os.File
+	gateFD  int
+	gateRaw syscall.RawConn
+
+	mu     sync.Mutex // guards the fields below
+	state  loopState
+	nextID uint64
+	conns  map[uint64]*poller
+	done   chan struct{} // closed at the end of run
+}
+
+type loopState uint8
+
+const (
+	loopNew loopState = iota
+	loopRuns
+	loopEnded
+)
+
+// start starts the goroutine, and reports whether it runs.
+func (l *pumpLoop) start() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.state == loopNew {
+		l.state = loopEnded
+		if err := l.open(); err == nil {
+			l.state, l.conns, l.done = loopRuns, map[uint64]*poller{}, make(chan struct{})
+			go l.run()
+		}
+	}
+	return l.state == loopRuns
+}
+
+// open opens the descriptors.
+func (l *pumpLoop) open() (err error) {
+	if l.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
+		return err
+	}
+	if l.gateFD, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
+		unix.Close(l.epoll)
+		return err
+	}
+	_ = unix.SetNonblock(l.gateFD, true) // else the Go runtime would not poll it
+	l.gate = os.NewFile(uintptr(l.gateFD), "epoll")
+	l.gateRaw, err = l.gate.SyscallConn()
+	if err == nil {
+		err = unix.EpollCtl(l.gateFD, unix.EPOLL_CTL_ADD, l.epoll, &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLONESHOT})
+	}
+	if err != nil {
+		unix.Close(l.epoll)
+		l.gate.Close()
+	}
+	return err
+}
+
+func (l *pumpLoop) close() {
+	l.mu.Lock()
+	runs := l.state == loopRuns
+	l.state = loopEnded
+	l.mu.Unlock()
+	if runs {
+		l.gate.Close()
+		<-l.done
+		unix.Close(l.epoll)
+	}
+}
+
+func (l *pumpLoop) ended() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.state == loopEnded
+}
+
+// run calls steps until close is called.
+func (l *pumpLoop) run() {
+	defer close(l.done)
+	defer l.abandon()
+	var events [128]unix.EpollEvent
+	runnable := []metrics.Sample{{Name: runnableMetric}}
+	for !l.ended() {
+		n, err := eventsNow(l.epoll, events[:])
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case err != nil:
+			return
+		case n == 0:
+			if l.wait() != nil {
+				return
+			}
+		default:
+			for i := range events[:n] {
+				l.onEvent(&events[i])
+			}
+			rest(runnable)
+		}
+	}
+}
+
+// wait waits for an event.
+func (l *pumpLoop) wait() error {
+	if err := unix.EpollCtl(l.gateFD, unix.EPOLL_CTL_MOD, l.epoll, &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLONESHOT}); err != nil {
+		return err
+	}
+	var event [1]unix.EpollEvent
+	return l.gateRaw.Read(func(fd uintptr) bool {
+		n, err := eventsNow(int(fd), event[:])
+		return n > 0 || err != nil && !errors.Is(err, unix.EINTR)
+	})
+}
+
+// rest lets chunks arrive. Unless other goroutines wait for a processor, it keeps this one for so long: to give it back and to get it again
+// would wake up to three threads. The only processor is given back.
+func rest(runnable []metrics.Sample) {
+	if runtime.GOMAXPROCS(0) == 1 {
+		time.Sleep(collect)
+		return
+	}
+	if !yield(runnable) {
+		holdFor(collect)
+		yield(runnable)
+	}
+}
+
+// yield gives the processor to other goroutines, and reports whether any wait for one.
+func yield(runnable []metrics.Sample) bool {
+	metrics.Read(runnable)
+	if runnable[0].Value.Uint64() == 0 {
+		return false
+	}
+	runtime.Gosched()
+	return true
+}
+
+func (l *pumpLoop) onEvent(e *unix.EpollEvent) {
+	id := uint64(uint32(e.Fd)) | uint64(uint32(e.Pad))<<32
+	l.mu.Lock()
+	p := l.conns[id]
+	l.mu.Unlock()
+	if p != nil { // else it was removed after the event
+		p.sharedStep()
+	}
+}
+
+// abandon makes all connections go on by themselves.
+func (l *pumpLoop) abandon() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.state = loopEnded
+	for _, p := range l.conns {
+		p.wake()
+	}
+}
+
+// add has steps called for a connection from now on. It returns an id, which is never used again.
+func (l *pumpLoop) add(p *poller) (id uint64, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.state != loopRuns {
+		return 0, net.ErrClosed
+	}
+	l.nextID++
+	id = l.nextID
+	event := unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLRDHUP, Fd: int32(id), Pad: int32(id >> 32)}
+	if err := unix.EpollCtl(l.epoll, unix.EPOLL_CTL_ADD, p.fd, &event); err != nil {
+		return 0, err
+	}
+	l.conns[id] = p
+	return id, nil
+}
+
+// remove ends what add has begun. A step may still be under way.
+func (l *pumpLoop) remove(id uint64, fd int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.conns, id)
+	if l.state == loopRuns {
+		_ = unix.EpollCtl(l.epoll, unix.EPOLL_CTL_DEL, fd, nil)
+	}
+}
+
+// sharedStep calls the step, unless the connection has been taken back.
+func (p *poller) sharedStep() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.shared {
+		return
+	}
+	defer func() {
+		if v := recover(); v != nil {
+			p.shared, p.panic = false, fmt.Sprintf("%v\n\n%s", v, debug.Stack())
+			p.wake()
+		}
+	}()
+	if !p.callStep() {
+		p.shared, p.ended = false, true
+		p.wake()
+	}
+}
+
+// wake makes the goroutine that awaits the pump look again.
+func (p *poller) wake() {
+	select {
+	case p.woken <- struct{}{}:
+	default:
+	}
+}
+
+// share has the pump call step until that ends, the connection is cancelled, or a limit passes. If the pump cannot, step is called as before.
+func (c *Conn) share() error {
+	p := &c.poller
+	loop := c.Pump.loop()
+	if loop == nil || c.shareOut() != nil {
+		return nil
+	}
+	fd := p.fd
+	id, err := loop.add(p)
+	if err == nil {
+		err = c.awaitPump(loop)
+		loop.remove(id, fd)
+	}
+	p.mu.Lock() // no step is under way then
+	p.shared = false
+	thrown := p.panic
+	p.panic = nil
+	p.mu.Unlock()
+	if inErr := c.shareIn(fd); inErr != nil && err == nil {
+		err = inErr
+	}
+	if thrown != nil {
+		panic(thrown)
+	}
+	return err
+}
+
+// awaitPump returns nil when step has returned false or the pump has ended, and an error for a limit that has passed, or after Cancel.
+func (c *Conn) awaitPump(loop *pumpLoop) error {
+	p := &c.poller
+	var timer *time.Timer
+	var due <-chan time.Time
+	for {
+		p.mu.Lock()
+		shared, limit := p.shared, c.readLimit(p.heard)
+		p.mu.Unlock()
+		now := time.Now()
+		switch {
+		case !shared:
+			return nil
+		case c.cancelled.Load():
+			return ErrCancelled
+		case loop.ended():
+			return nil
+		case limit.IsZero():
+		case !now.Before(limit):
+			return os.ErrDeadlineExceeded
+		case timer == nil:
+			timer = time.NewTimer(limit.Sub(now))
+			defer timer.Stop()
+			due = timer.C
+		default:
+			timer.Reset(limit.Sub(now))
+		}
+		select {
+		case <-p.woken:
+		case <-due:
+		}
+	}
+}
+
+// shareOut moves the socket out of the reach of Go's own poller, which would wake a thread for each chunk too: it is left when its
+// descriptor is closed.
+func (c *Conn) shareOut() error {
+	fd := -1
+	var failed error
+	err := c.raw.Control(func(old uintptr) { fd, failed = unix.FcntlInt(old, unix.F_DUPFD_CLOEXEC, 0) })
+	if err := errors.Join(err, failed); err != nil {
+		return err
+	}
+	p := &c.poller
+	c.moving.Lock()
+	if p.woken == nil {
+		p.woken = make(chan struct{}, 1)
+	}
+	c.moving.Unlock()
+	p.fd, p.shared = fd, true
+	_ = c.tcp.Close()
+	return nil
+}
+
+// shareIn undoes shareOut.
+func (c *Conn) shareIn(fd int) error {
+	file := os.NewFile(uintptr(fd), "socket")
+	defer file.Close()
+	nc, err := net.FileConn(file)
+	if err != nil {
+		return err
+	}
+	tcp := nc.(*net.TCPConn)
+	raw, err := tcp.SyscallConn()
+	if err != nil {
+		return err
+	}
+	c.moving.Lock()
+	defer c.moving.Unlock()
+	c.Conn, c.tcp, c.raw = tcp, tcp, raw
+	return nil
+}

@@ -1,0 +1,16 @@
+//go:build !linux || portable
+
+package netconn
+
+// Pump does nothing on this system: see [Conn.PollShared].
+type Pump struct{}
+
+// NewPump returns a pump.
+func NewPump() *Pump { return nil }
+
+// Close does nothing.
+func (p *Pump) Close() {}
+
+func (c *Conn) share() error { return nil }
+
+func (p *poller) wake() {}
