@@ -38,7 +38,7 @@ func (s *Server) serveQuestion(rc *fasthttp.RequestCtx) {
 	e := server.CheckHead(h, 0)
 	switch {
 	case e != nil:
-	case string(path) != hop.PathAlive && (string(path) != hop.PathOwned || s.config.Owned == nil):
+	case string(path) != hop.PathAlive && string(path) != hop.PathSessionUsage && (string(path) != hop.PathOwned || s.config.Owned == nil):
 		e = openai.UnknownURL(string(path))
 	case !h.IsGet():
 		e = openai.MethodNotAllowed(string(h.Method()), http.MethodGet)
@@ -53,13 +53,23 @@ func (s *Server) serveQuestion(rc *fasthttp.RequestCtx) {
 		s.write(rc, "", s.forbid(rc, err))
 		return
 	}
-	if string(path) == hop.PathAlive {
+	query := rc.QueryArgs()
+	var answer any
+	switch string(path) {
+	case hop.PathAlive:
 		rc.SetStatusCode(http.StatusNoContent)
 		return
+	case hop.PathSessionUsage:
+		used, found := s.sessions.take(string(query.Peek(hop.ParamRequest)), token.Source)
+		if !found {
+			rc.SetStatusCode(http.StatusNotFound)
+			return
+		}
+		answer = used
+	default:
+		answer = s.config.Owned(homes.Process{Node: token.Source, Boot: string(query.Peek(hop.ParamFrom))}, string(query.Peek(hop.ParamAbout)))
 	}
-	query := rc.QueryArgs()
-	asker := homes.Process{Node: token.Source, Boot: string(query.Peek(hop.ParamFrom))}
-	body, err := json.Marshal(s.config.Owned(asker, string(query.Peek(hop.ParamAbout))))
+	body, err := json.Marshal(answer)
 	if err != nil {
 		panic("colo: " + err.Error()) // strings and numbers
 	}
@@ -68,7 +78,8 @@ func (s *Server) serveQuestion(rc *fasthttp.RequestCtx) {
 }
 
 // verifyQuestion returns the token of a question, which is used up, unless it is not valid here and now. With mutual TLS, only
-// the entry or colo server that has signed it may ask for a sign of life, and only a server of this colo what the process owns.
+// the entry or colo server that has signed it may ask for a sign of life or what its session has used, and only a server of this colo what the
+// process owns.
 func (s *Server) verifyQuestion(rc *fasthttp.RequestCtx, path string) (*hop.Token, error) {
 	v, err := s.verifyHead(&rc.Request.Header, string(rc.Request.Header.RequestURI()), time.Now())
 	switch {
@@ -76,7 +87,7 @@ func (s *Server) verifyQuestion(rc *fasthttp.RequestCtx, path string) (*hop.Toke
 		return nil, err
 	case v.Old:
 		return nil, fmt.Errorf("%w: of a version that asks no questions", hop.ErrBadToken)
-	case path == hop.PathAlive:
+	case path == hop.PathAlive, path == hop.PathSessionUsage:
 		err = server.VerifyTokenSource(s.config.Peers, rc.Conn(), &v.Token)
 	default:
 		err = s.verifySibling(rc, &v.Token)

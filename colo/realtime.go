@@ -4,8 +4,10 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"colonnade/analytics"
+	"colonnade/forwarding/hop"
 	"colonnade/forwarding/realtime"
 	"colonnade/forwarding/relay"
 	"colonnade/forwarding/transport"
@@ -48,6 +50,10 @@ func (c *call) session(response *transport.Response) *realtime.Session {
 		Limits:    realtime.SessionLimits{MaxDuration: c.model.Timeouts.WebSocket.Std(), WriteStall: c.server.config.WriteStall},
 		OnClose: func(end realtime.SessionOutcome) {
 			c.usage = tokenUsage{engine: end.Usage, reported: end.HasUsage, unreportedTokens: end.UnreportedDeltas}
+			c.server.sessions.put(c.token.RequestID, sessionUsage{
+				SessionUsage: hop.SessionUsage{Prompt: end.Usage.Prompt, Completion: end.Usage.Completion, Unreported: end.UnreportedDeltas, Reported: end.HasUsage},
+				source:       c.token.Source, at: time.Now(),
+			})
 			c.release()
 			c.logSession(end)
 		},

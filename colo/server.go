@@ -83,6 +83,7 @@ type Server struct {
 	applied  atomic.Pointer[appliedTable]
 	inflight *server.Inflight
 	buffers  realtime.Buffers // of realtime sessions
+	sessions sessionUsages
 	draining atomic.Bool
 	granted  atomic.Int64 // permits so far
 	forwards atomic.Int64 // requests so far that went on to another colo

@@ -1,16 +1,24 @@
 package entry
 
 import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"slices"
 	"strings"
+	"time"
 
 	"colonnade/accounts"
 	"colonnade/analytics"
 	"colonnade/fleet"
+	"colonnade/forwarding/hop"
 	"colonnade/forwarding/netconn"
 	"colonnade/forwarding/peer"
 	"colonnade/forwarding/realtime"
 	"colonnade/forwarding/relay"
 	"colonnade/forwarding/transport"
+	"colonnade/internal/ctxtime"
 	"colonnade/openai"
 )
 
@@ -85,8 +93,47 @@ func (c *call) upgrade(answer *peer.Answer) {
 	c.Hijack(c.rc, func(client *netconn.Conn) {
 		defer c.close()
 		end := tunnel.Run(client)
+		c.askSessionUsage(answer.ServedBy)
 		c.logUpgraded(end.Outcome, end.BytesIn, end.BytesOut)
 	})
+}
+
+const (
+	sessionUsageWithin = 2 * time.Second       // after the end of a tunnel, the server has learned that the session has ended
+	sessionUsageEvery  = 50 * time.Millisecond // the server is asked meanwhile
+)
+
+// askSessionUsage asks the server that had a realtime session what it has used, if limits bound that. servedBy is its [hop.NodeName], or empty for
+// the server that was asked last.
+func (c *call) askSessionUsage(servedBy string) {
+	if c.limits == nil || !c.limits.boundsUsage() {
+		return
+	}
+	colo, node := hop.SplitNodeName(cmp.Or(servedBy, c.path[len(c.path)-1]))
+	servers := c.entry.config.Table().Servers(colo)
+	i := slices.IndexFunc(servers, func(s *fleet.Server) bool { return s.Node == node })
+	if i < 0 {
+		c.entry.config.Logger.Warn("session does not count against limits of tokens and budgets, since its server has left", "server", node, "request_id", c.id)
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), sessionUsageWithin) // also of a client that has gone
+	defer cancel()
+	for {
+		used, err := c.entry.sender.Client.SessionUsage(ctx, peerOf(servers[i]), c.id)
+		var none *peer.NoVerdictError
+		switch {
+		case err == nil:
+			c.limits.used = usedTokens{
+				Usage:    openai.Usage{Prompt: used.Prompt, Completion: used.Completion},
+				answered: true, reported: used.Reported, unreported: float64(used.Unreported),
+			}
+			return
+		case !errors.As(err, &none) || none.Status != http.StatusNotFound || !ctxtime.Sleep(ctx, sessionUsageEvery):
+			c.entry.config.Logger.Warn("session does not count against limits of tokens and budgets, since its server does not say what it has used",
+				"server", node, "request_id", c.id, "error", err)
+			return
+		}
+	}
 }
 
 // logUpgraded logs the end of a request that was a WebSocket.

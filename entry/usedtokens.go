@@ -46,7 +46,7 @@ func (c *call) noteUsage(answer *transport.Response) {
 	}
 }
 
-// noteSessionUsage notes the usage of a realtime session whose engine's end is in this process. Of any other, only bytes are known here.
+// noteSessionUsage notes the usage of a realtime session whose engine's end is in this process; see [call.askSessionUsage] for others.
 func (c *call) noteSessionUsage(end *realtime.SessionOutcome) {
 	if c.limits != nil {
 		c.limits.used = usedTokens{Usage: end.Usage, answered: true, reported: end.HasUsage, unreported: float64(end.UnreportedDeltas)}

@@ -7,7 +7,21 @@ const (
 	PathOwned = "/colonnade/v1/owned"
 	// PathAlive is for entries and colo servers that have sent a request: the answer has no content.
 	PathAlive = "/colonnade/v1/alive"
+	// PathSessionUsage is for the entry through which a realtime session went, after its end: the answer is a [SessionUsage], as JSON, or 404 while
+	// the session has not ended. It is given once.
+	PathSessionUsage = "/colonnade/v1/session-usage"
 )
+
+// ParamRequest is the parameter of the query of [PathSessionUsage]: the id of the request.
+const ParamRequest = "request"
+
+// SessionUsage is what a realtime session has used.
+type SessionUsage struct {
+	Prompt     int  `json:"prompt"`     // tokens
+	Completion int  `json:"completion"` // tokens
+	Unreported int  `json:"unreported"` // tokens that were generated and are in no usage report, estimated
+	Reported   bool `json:"reported"`   // the engine has reported usage
+}
 
 // Parameters of the query of [PathOwned].
 const (

@@ -99,6 +99,20 @@ func (c *Client) Ping(ctx context.Context, to Server) (roundTrip time.Duration, 
 	return roundTrip, measured, nil
 }
 
+// SessionUsage asks a server what a realtime session has used that this entry has sent there. While the session has not ended, and for a server that
+// does not know it or is of an older version, the error is a [*NoVerdictError] with the status 404. ctx bounds the question.
+func (c *Client) SessionUsage(ctx context.Context, to Server, requestID string) (used hop.SessionUsage, err error) {
+	query := url.Values{hop.ParamRequest: {requestID}}
+	err = c.question(ctx, to, hop.PathSessionUsage+"?"+query.Encode(), func(response *transport.Response) error {
+		body, err := readAnswer(response)
+		if err != nil {
+			return err
+		}
+		return json.Unmarshal(body, &used)
+	})
+	return used, err
+}
+
 // IsRefused reports whether the error of a question says that the server's address refuses connections: no process listens there.
 func IsRefused(err error) bool {
 	var failed *transport.ExchangeError
