@@ -59,7 +59,7 @@ func (c *ConfigState) AddProblems(l *problems.List, subject, name string, now ti
 	if s := c.Staged; s != nil && s.Problem != "" {
 		l.Warnf(reasons.ChangeStaged, subject, "%s: does not take up the change that %s has staged: %s", name, s.By, s.Problem)
 	} else if s != nil {
-		l.Warnf(reasons.ChangeStaged, subject, "%s: has a staged change in force since %s ago, by %s: %s", name, wording.InDays(max(now.Sub(s.Since), 0)), s.By, wording.FirstOf(s.Documents))
+		l.Warnf(reasons.ChangeStaged, subject, "%s: has had a staged change in force for %s, by %s: %s", name, wording.InDays(max(now.Sub(s.Since), 0)), s.By, wording.FirstOf(s.Documents))
 	}
 	if c.Redis != nil && !c.Redis.Up {
 		l.Warnf(reasons.RedisAway, subject, "%s: Redis has not answered since %s, so it enforces its share of limits: %s",

@@ -182,7 +182,7 @@ func TestCanaryEnds(t *testing.T) {
 	end := background(t, &out, &notes, args...)
 	testkit.WaitFor(t, "the staged change", func() bool { return c.stagedAt(c.second.Admin) != nil })
 	c.apply(tightLimit, "-canary", "entry-2").fail(t, "nothing was changed: entries/entry-2: a change is staged there already, since ", ": colonnade config apply ")
-	run(t, "", "config", "status", "-etcd", c.Etcd).want(t, "entries/entry-2: has a staged change in force since ", ": limits")
+	run(t, "", "config", "status", "-etcd", c.Etcd).want(t, "entries/entry-2: has had a staged change in force for ", ": limits")
 	if err := end(); err == nil || !strings.Contains(err.Error(), "the change was taken back from entries/entry-2, and no other node had it: interrupted") {
 		t.Errorf("interrupted: %v", err)
 	}
