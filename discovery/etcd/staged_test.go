@@ -262,6 +262,9 @@ func TestCommitStaged(t *testing.T) {
 	if err != nil || len(done) != 1 || len(done[0].Documents) != 1 {
 		t.Fatalf("commit: %+v, %v", done, err)
 	}
+	if staged, _, err := etcd.List(s.ctx(), s.client, prefix, "staged/"); err != nil || len(staged) > 0 {
+		t.Fatalf("still staged: %v, %v", staged, err)
+	}
 	for w.State().Staged != nil {
 		changed := w.Changed()
 		if retryErrors(w, "a") != 9 {
