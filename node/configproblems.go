@@ -56,11 +56,7 @@ func (c *ConfigState) AddProblems(l *problems.List, subject, name string, now ti
 				wording.InDays(now.Sub(*colo.FailingSince)), wording.Count(colo.Failures, "attempt"))
 		}
 	}
-	if s := c.Staged; s != nil && s.Problem != "" {
-		l.Warnf(reasons.ChangeStaged, subject, "%s: does not take up the change that %s has staged: %s", name, s.By, s.Problem)
-	} else if s != nil {
-		l.Warnf(reasons.ChangeStaged, subject, "%s: has had a staged change in force for %s, by %s: %s", name, wording.InDays(max(now.Sub(s.Since), 0)), s.By, wording.FirstOf(s.Documents))
-	}
+	c.addStaged(l, subject, name, now)
 	if c.Redis != nil && !c.Redis.Up {
 		l.Warnf(reasons.RedisAway, subject, "%s: Redis has not answered since %s, so it enforces its share of limits: %s",
 			name, c.Redis.Since.UTC().Format(time.TimeOnly+" MST"), c.Redis.Error)
@@ -77,6 +73,17 @@ func (c *ConfigState) AddProblems(l *problems.List, subject, name string, now ti
 	if c.WrittenOff > 0 {
 		l.Warnf(reasons.RecordWrittenOff, subject, "%s: has deleted %s of processes that were silent, since its start; while such a process still ran, engines may have "+
 			"had more requests than slots", name, wording.Count(c.WrittenOff, "record"))
+	}
+}
+
+// addStaged adds that a change is staged on the node.
+func (c *ConfigState) addStaged(l *problems.List, subject, name string, now time.Time) {
+	switch s := c.Staged; {
+	case s == nil:
+	case s.Problem != "":
+		l.Warnf(reasons.ChangeStaged, subject, "%s: does not take up the change that %s has staged: %s", name, s.By, s.Problem)
+	default:
+		l.Warnf(reasons.ChangeStaged, subject, "%s: has had a staged change in force for %s, by %s: %s", name, wording.InDays(max(now.Sub(s.Since), 0)), s.By, wording.FirstOf(s.Documents))
 	}
 }
 
