@@ -146,6 +146,7 @@ func TestOnlyEngineOfAPoolIsDown(t *testing.T) {
 	colo := startColoServer(t, nodeConfig(t, s, "ams-1", hop.RandomKeys()))
 	awaitPage(t, "http://"+colo.Admin+"/metrics", 200, "colonnade_problems{kind=\"pool_down\",severity=\"error\"} 1\n")
 	awaitPage(t, "http://"+colo.Admin+"/health/ready?verbose", 200, "pool_down: servers/ams/ams-1: pool p: no engine is up: gpu-1 down")
+	awaitPage(t, "http://"+colo.Admin+"/health/ready?verbose", 200, "effect: requests for m get 503, unless another colo has the pool")
 	for _, args := range [][]string{{"config", "status"}, {"status"}} {
 		r := run(t, "", args...)
 		r.fail(t, "servers/ams/ams-1: pool p: no engine is up: gpu-1 down", "action: start the engines")
