@@ -43,13 +43,7 @@ func appendEvent(dst []byte, e *analytics.Event) []byte {
 	o.milliseconds("inference_time_ms", e.InferenceTime)
 	o.milliseconds("time_to_first_token_ms", e.TimeToFirstToken)
 
-	o.number("prompt_tokens", int64(e.PromptTokens))
-	o.number("completion_tokens", int64(e.CompletionTokens))
-	o.number("cached_tokens", int64(e.CachedTokens))
-	o.number("tokens_estimated", int64(e.TokensEstimated))
-	o.float("audio_seconds", e.AudioSeconds)
-	o.float("cost", e.Cost)
-	o.text("cost_unit", e.CostUnit)
+	o.usage(e)
 
 	o.number("bytes_in", e.BytesIn)
 	o.number("bytes_out", e.BytesOut)
@@ -65,6 +59,17 @@ func appendEvent(dst []byte, e *analytics.Event) []byte {
 	o.flag("refused_by_entry", e.RefusedByEntry)
 	o.flag("partial", e.Partial)
 	return append(o.b, '}')
+}
+
+// usage writes what the event bills.
+func (o *object) usage(e *analytics.Event) {
+	o.number("prompt_tokens", int64(e.PromptTokens))
+	o.number("completion_tokens", int64(e.CompletionTokens))
+	o.number("cached_tokens", int64(e.CachedTokens))
+	o.number("tokens_estimated", int64(e.TokensEstimated))
+	o.float("audio_seconds", e.AudioSeconds)
+	o.float("cost", e.Cost)
+	o.text("cost_unit", e.CostUnit)
 }
 
 // object is a JSON object being written. All methods but always and time leave a zero value out.
