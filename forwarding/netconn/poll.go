@@ -17,7 +17,7 @@ const recheck = time.Second
 
 // shareAfter is how many times step runs in the connection's own goroutine before a [Pump] calls it: to move a socket costs about as
 // much as a few pieces.
-const shareAfter = 16
+const shareAfter = 4
 
 // poller is the state of [Conn.Poll] and [Conn.PollShared].
 type poller struct {

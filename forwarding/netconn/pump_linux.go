@@ -98,7 +98,7 @@ func (l *pumpLoop) open() (err error) {
 		return err
 	}
 	if l.gateFD, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
-		unix.Close(l.epoll)
+		_ = unix.Close(l.epoll)
 		return err
 	}
 	_ = unix.SetNonblock(l.gateFD, true) // else the Go runtime would not poll it
@@ -108,7 +108,7 @@ func (l *pumpLoop) open() (err error) {
 		err = unix.EpollCtl(l.gateFD, unix.EPOLL_CTL_ADD, l.epoll, &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLONESHOT})
 	}
 	if err != nil {
-		unix.Close(l.epoll)
+		_ = unix.Close(l.epoll)
 		l.gate.Close()
 	}
 	return err
@@ -122,7 +122,7 @@ func (l *pumpLoop) close() {
 	if runs {
 		l.gate.Close()
 		<-l.done
-		unix.Close(l.epoll)
+		_ = unix.Close(l.epoll)
 	}
 }
 

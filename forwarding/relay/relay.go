@@ -13,6 +13,9 @@ import (
 	"colonnade/forwarding/transport"
 )
 
+// chunksOfCall is how many chunks share a call of OnChunk while nothing has to be decided.
+const chunksOfCall = 8
+
 // errTruncated makes fasthttp close the client's connection without the last chunk.
 var errTruncated = errors.New("response truncated")
 
@@ -29,7 +32,7 @@ type Relay struct {
 	Client    net.Conn
 	Stall     time.Duration // for one write, or up to an eighth less; 0 = 30 s
 	RequestID string        // for error events
-	OnChunk   func()        // called after each piece; may be nil
+	OnChunk   func()        // called after pieces, at the latest after chunksOfCall of them; may be nil
 	OnOutcome func(Outcome)
 	OnClose   func()
 	// EndUnknown means that nothing but the end of the engine's connection ends the response: it is completed with the reason
@@ -124,6 +127,7 @@ func (r *Relay) follow(w io.Writer) (err error) {
 // after each chunk. It waits only for a client that does not take a chunk at once.
 func (r *Relay) followChunked(client *netconn.TryWriter) error {
 	var chunk, rest []byte
+	written := 0
 	for {
 		if err := r.noDeadline(); err != nil {
 			return err
@@ -134,20 +138,23 @@ func (r *Relay) followChunked(client *netconn.TryWriter) error {
 			if rest = chunk[n:]; len(rest) > 0 || err != nil {
 				return false
 			}
-			if r.OnChunk != nil {
+			if written++; written%chunksOfCall == 0 && r.OnChunk != nil {
 				r.OnChunk()
 			}
 			return true
 		})
+		if len(rest) > 0 {
+			if err := r.write(r.Client, rest); err != nil {
+				return err
+			}
+		}
+		if r.OnChunk != nil {
+			r.OnChunk()
+		}
 		if len(rest) == 0 {
 			return nil
 		}
-		if err := r.write(r.Client, rest); err != nil {
-			return err
-		}
-		if rest = nil; r.OnChunk != nil {
-			r.OnChunk()
-		}
+		rest = nil
 	}
 }
 
