@@ -20,7 +20,7 @@ import (
 // after Retry-After are admitted.
 func TestRetryAfterIsKept(t *testing.T) {
 	t.Parallel()
-	const clients = 200
+	const clients = 240
 	f := fleettest.Start(t, onebox.Config{Colos: []string{"ams", "fra"},
 		Engine: simengine.Config{Slots: 4, TTFT: 200 * time.Millisecond}},
 		"key: pools/demo\nqueue: {limit: 100, per_account: 20, max_wait: 3s}")
