@@ -48,7 +48,7 @@ type LoadingCall struct {
 
 // Call returns the request. The error is an *[UnsupportedError] if no version of the engine can do this.
 //
-// Sources: vllm-project/vllm: docs/features/lora.md; sgl-project/sglang: docs/advanced_features/lora.ipynb; ollama/ollama: docs/api.md, docs/faq.md;
+// Sources: the pages of vLLM and SGLang on LoRA, of Ollama on its API and its questions and answers;
 // ggml-org/llama.cpp: tools/server/README.md, "model management"; triton-inference-server/server: docs/protocol/extension_model_repository.md.
 func (l Loading) Call() (LoadingCall, error) {
 	switch l.Engine {

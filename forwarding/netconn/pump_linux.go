@@ -18,12 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const (
-	// collect is how long a busy loop lets chunks arrive before it looks for them, so that it wakes up once for many.
-	collect = 500 * time.Microsecond
-	// runnableMetric is the number of goroutines that wait for a processor.
-	runnableMetric = "/sched/goroutines/runnable:goroutines"
-)
+// collect is how long a busy loop lets chunks arrive before it looks for them, so that it wakes up once for many.
+const collect = 500 * time.Microsecond
 
 // Pump calls the steps of many connections: see [Conn.PollShared]. Each of its loops is one goroutine that waits for one epoll set. Where
 // chunks arrive all the time on many connections, a loop finds several at once, and its memory is in the processor's cache, while the
@@ -137,7 +133,7 @@ func (l *pumpLoop) run() {
 	defer close(l.done)
 	defer l.abandon()
 	var events [128]unix.EpollEvent
-	runnable := []metrics.Sample{{Name: runnableMetric}}
+	goroutines := newGoroutineStates()
 	for !l.ended() {
 		n, err := eventsNow(l.epoll, events[:])
 		switch {
@@ -152,7 +148,7 @@ func (l *pumpLoop) run() {
 			for i := range events[:n] {
 				l.onEvent(&events[i])
 			}
-			rest(runnable)
+			goroutines.rest()
 		}
 	}
 }
@@ -169,27 +165,34 @@ func (l *pumpLoop) wait() error {
 	})
 }
 
-// rest lets chunks arrive. Unless other goroutines wait for a processor, it keeps this one for so long: to give it back and to get it again
-// would wake up to three threads. The only processor is given back.
-func rest(runnable []metrics.Sample) {
-	if runtime.GOMAXPROCS(0) == 1 {
+// goroutineStates are the numbers of goroutines that run, and that wait for a processor.
+type goroutineStates [2]metrics.Sample
+
+func newGoroutineStates() *goroutineStates {
+	return &goroutineStates{{Name: "/sched/goroutines/running:goroutines"}, {Name: "/sched/goroutines/runnable:goroutines"}}
+}
+
+// read returns whether a goroutine waits for a processor, and whether a processor is idle.
+func (g *goroutineStates) read() (waits, idle bool) {
+	metrics.Read(g[:])
+	return g[1].Value.Uint64() > 0, g[0].Value.Uint64() < uint64(runtime.GOMAXPROCS(0))
+}
+
+// rest lets chunks arrive. It keeps the processor for so long if another one is idle: to give it back and to get it again would wake up to three
+// threads.
+func (g *goroutineStates) rest() {
+	switch waits, idle := g.read(); {
+	case waits:
+		runtime.Gosched()
+		return
+	case !idle:
 		time.Sleep(collect)
 		return
 	}
-	if !yield(runnable) {
-		holdFor(collect)
-		yield(runnable)
+	holdFor(collect)
+	if waits, _ := g.read(); waits {
+		runtime.Gosched()
 	}
-}
-
-// yield gives the processor to other goroutines, and reports whether any wait for one.
-func yield(runnable []metrics.Sample) bool {
-	metrics.Read(runnable)
-	if runnable[0].Value.Uint64() == 0 {
-		return false
-	}
-	runtime.Gosched()
-	return true
 }
 
 func (l *pumpLoop) onEvent(e *unix.EpollEvent) {

@@ -13,8 +13,12 @@ import (
 	"colonnade/forwarding/transport"
 )
 
-// chunksOfCall is how many chunks share a call of OnChunk while nothing has to be decided.
-const chunksOfCall = 8
+const (
+	// firstChunks is how many chunks of a followed stream have a call of OnChunk each.
+	firstChunks = 32
+	// chunksOfCall is how many of those after them share one.
+	chunksOfCall = 8
+)
 
 // errTruncated makes fasthttp close the client's connection without the last chunk.
 var errTruncated = errors.New("response truncated")
@@ -32,7 +36,7 @@ type Relay struct {
 	Client    net.Conn
 	Stall     time.Duration // for one write, or up to an eighth less; 0 = 30 s
 	RequestID string        // for error events
-	OnChunk   func()        // called after pieces, at the latest after chunksOfCall of them; may be nil
+	OnChunk   func()        // called after each piece, and after many of them not after all; may be nil
 	OnOutcome func(Outcome)
 	OnClose   func()
 	// EndUnknown means that nothing but the end of the engine's connection ends the response: it is completed with the reason
@@ -138,7 +142,7 @@ func (r *Relay) followChunked(client *netconn.TryWriter) error {
 			if rest = chunk[n:]; len(rest) > 0 || err != nil {
 				return false
 			}
-			if written++; written%chunksOfCall == 0 && r.OnChunk != nil {
+			if written++; r.OnChunk != nil && (written <= firstChunks || written%chunksOfCall == 0) {
 				r.OnChunk()
 			}
 			return true
