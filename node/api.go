@@ -25,6 +25,7 @@ func (r *runtime) openAPI(documents *change.Documents, none string) error {
 	if r.client != nil {
 		settings.CheckConfirm = r.checkConfirm
 	}
+	r.tokens = tokens
 	r.api, err = api.Handler(settings)
 	return err
 }

@@ -30,6 +30,7 @@ func (r *runtime) problems() []problems.Problem {
 	if r.entry != nil {
 		r.addEntry(l)
 	}
+	r.addTokens(l)
 	if err := r.notReady(); err != nil {
 		l.Errorf(reasons.NodeNotReady, r.document(), "%s: is not ready: %v", r.name(), err)
 	}
@@ -97,6 +98,16 @@ func (p *tableProblems) of(t *fleet.Table, unseen []fleet.Kind) []problems.Probl
 	}
 	p.table, p.found = t, l.All()
 	return p.found
+}
+
+// addTokens adds that tokens of the admin API are not in force.
+func (r *runtime) addTokens(l *problems.List) {
+	if r.tokens == nil {
+		return
+	}
+	if err := r.tokens.Problem(); err != nil {
+		l.Errorf(reasons.AdminTokensInvalid, r.document(), "%s: flag -admin-tokens: %v", r.name(), err)
+	}
 }
 
 // addEntry adds what only an entry knows.

@@ -13,6 +13,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"colonnade/admin"
+	"colonnade/admin/api"
 	"colonnade/analytics/journal"
 	"colonnade/analytics/metrics"
 	"colonnade/change"
@@ -95,6 +96,7 @@ type runtime struct {
 	admin    net.Listener
 	pages    adminServer
 	api      http.Handler // nil without tokens
+	tokens   *api.Tokens  // of the admin API; nil = the node has none
 
 	limiter *shared.Limiter // of an entry; nil for a colo server
 

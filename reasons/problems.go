@@ -24,6 +24,7 @@ const (
 	FleetKeyRefused     = "fleet_key_refused"
 	FleetKeyUnreadable  = "fleet_key_unreadable"
 	FleetKeysDiffer     = "fleet_keys_differ"
+	AdminTokensInvalid  = "admin_tokens_invalid"
 	IssuerWithoutKeys   = "issuer_without_keys"
 	IssuerAway          = "issuer_away"
 	NodeUnreachable     = "node_unreachable"
@@ -107,6 +108,8 @@ var problems = []Problem{
 		Effect: "none as long as the keys that it has are right", Action: "correct the file, as the text says"},
 	{Kind: FleetKeysDiffer, Meaning: "nodes accept different fleet keys, as during a rotation",
 		Effect: "none while each node accepts the key that the others sign with", Action: "complete the rotation: colonnade keys rotate-fleet"},
+	{Kind: AdminTokensInvalid, Meaning: "the file of tokens of a node's admin API cannot be read, can be read by others, or has a line that is not right",
+		Effect: "none; requests to the admin API get 401 with tokens that are not in force", Action: "correct the file, as the text says; see docs/admin-api.md"},
 	{Kind: IssuerWithoutKeys, Meaning: "an entry has never fetched the keys of an issuer of tokens",
 		Effect: "requests with its tokens get 401 at that entry", Action: "check issuer and jwks of the document, and whether the entry reaches that URL"},
 	{Kind: IssuerAway, Meaning: "an entry cannot fetch the keys of an issuer of tokens any more",

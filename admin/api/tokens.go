@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -30,7 +31,10 @@ var tokenName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}$`)
 type Tokens struct{ files *reload.Files[tokenList] }
 
 // tokenList has hashes, so that a comparison takes the same time for each token.
-type tokenList []namedToken
+type tokenList struct {
+	tokens  []namedToken
+	problem error // a line of the file that is not right; nil = none
+}
 
 type namedToken struct {
 	name string
@@ -38,12 +42,20 @@ type namedToken struct {
 }
 
 // OpenTokens reads a file with a NAME and a TOKEN in each line. It is an error if others than its owner can read the file, or if it has no
-// token. A file that becomes empty later takes all tokens out of force; one that cannot be read changes nothing.
+// token. No token is in force later while the file is missing, or open to others; see newTokenList for its content.
 func OpenTokens(path string, logger *slog.Logger) (*Tokens, error) {
 	files, err := reload.Open(reload.Source[tokenList]{
-		Name: "tokens of the admin API", Paths: []string{path}, Read: readSecret, Logger: logger,
+		Name: "tokens of the admin API", Paths: []string{path}, Read: readSecret, Logger: logger, FailClosed: true,
 		Parse: func(contents [][]byte, current *reload.Version[tokenList]) (tokenList, error) {
-			return newTokenList(path, contents[0], current != nil)
+			var before *tokenList
+			if current != nil {
+				before = &current.Value
+			}
+			list, err := newTokenList(path, contents[0], before)
+			if list.problem != nil {
+				logger.Error("file of tokens has a line that is not right; no new token of it is in force", "error", list.problem)
+			}
+			return list, err
 		},
 	})
 	if err != nil {
@@ -52,11 +64,17 @@ func OpenTokens(path string, logger *slog.Logger) (*Tokens, error) {
 	return &Tokens{files}, nil
 }
 
+// Problem returns why tokens that the file has, or should have, are not in force; nil = all of them are.
+func (t *Tokens) Problem() error {
+	list, err := t.files.Get()
+	return errors.Join(err, list.problem)
+}
+
 // user returns the name of a token.
 func (t *Tokens) user(token string) (name string, ok bool) {
 	hash := sha256.Sum256([]byte(token))
 	list, _ := t.files.Get()
-	for _, known := range list { // all of them, so that the time says nothing
+	for _, known := range list.tokens { // all of them, so that the time says nothing
 		if subtle.ConstantTimeCompare(hash[:], known.hash[:]) == 1 {
 			name, ok = known.name, true
 		}
@@ -64,17 +82,25 @@ func (t *Tokens) user(token string) (name string, ok bool) {
 	return name, ok
 }
 
-// newTokenList returns the tokens in a file. One that was read before may have become empty.
-func newTokenList(path string, data []byte, before bool) (tokenList, error) {
+// newTokenList returns the tokens in a file. before has those in force; nil = there are none yet. A file with tokens in force may become empty.
+// If it has a line that is not right, those in force that stand in its good lines stay in force: a line that was deleted is revoked all the same.
+func newTokenList(path string, data []byte, before *tokenList) (tokenList, error) {
 	list, err := parseTokens(path, data)
-	if err == nil && len(list) == 0 && !before {
-		err = fmt.Errorf("%s has no token: write lines of NAME TOKEN, such as: echo \"alice $(openssl rand -hex 24)\" >> %s", path, path)
+	switch {
+	case err != nil && before == nil:
+		return tokenList{}, err
+	case err != nil:
+		known := slices.DeleteFunc(list, func(one namedToken) bool { return !slices.Contains(before.tokens, one) })
+		return tokenList{known, err}, nil
+	case len(list) == 0 && before == nil:
+		return tokenList{}, fmt.Errorf("%s has no token: write lines of NAME TOKEN, such as: echo \"alice $(openssl rand -hex 24)\" >> %s", path, path)
 	}
-	return list, err
+	return tokenList{tokens: list}, nil
 }
 
-// parseTokens reads the lines of a file. Its errors have no part of a line.
-func parseTokens(path string, data []byte) (list tokenList, err error) {
+// parseTokens returns the tokens in the good lines of a file, and an error about the first one that is not right. The error has no part of a line
+// but a name.
+func parseTokens(path string, data []byte) (list []namedToken, err error) {
 	lines := bufio.NewScanner(bytes.NewReader(data))
 	lines.Buffer(nil, maxTokenFile+1)
 	for n := 1; lines.Scan(); n++ {
@@ -82,27 +108,33 @@ func parseTokens(path string, data []byte) (list tokenList, err error) {
 		if len(fields) == 0 || strings.HasPrefix(fields[0], "#") {
 			continue
 		}
-		wrong := ""
-		switch {
-		case len(fields) != 2:
-			wrong = fmt.Sprintf("has %d words: a line is NAME TOKEN", len(fields))
-		case !tokenName.MatchString(fields[0]):
-			wrong = "begins with a name that is not 1 to 64 letters, digits and . _ @ + -"
-		case len(fields[1]) < minToken:
-			wrong = fmt.Sprintf("has a token of %d characters: use at least %d, such as those of openssl rand -hex 24", len(fields[1]), minToken)
-		}
-		if wrong != "" {
-			return nil, fmt.Errorf("%s, line %d: %s", path, n, wrong)
-		}
-		next := namedToken{fields[0], sha256.Sum256([]byte(fields[1]))}
-		for _, other := range list {
-			if other.hash == next.hash {
-				return nil, fmt.Errorf("%s, line %d: %s has the token of another line", path, n, next.name)
+		wrong := wrongToken(fields)
+		if wrong == "" {
+			next := namedToken{fields[0], sha256.Sum256([]byte(fields[1]))}
+			if !slices.ContainsFunc(list, func(other namedToken) bool { return other.hash == next.hash }) {
+				list = append(list, next)
+				continue
 			}
+			wrong = next.name + " has the token of another line"
 		}
-		list = append(list, next)
+		if err == nil {
+			err = fmt.Errorf("%s, line %d: %s", path, n, wrong)
+		}
 	}
-	return list, lines.Err()
+	return list, errors.Join(err, lines.Err())
+}
+
+// wrongToken returns what is wrong with the words of a line; empty = nothing.
+func wrongToken(fields []string) string {
+	switch {
+	case len(fields) != 2:
+		return fmt.Sprintf("has %d words: a line is NAME TOKEN", len(fields))
+	case !tokenName.MatchString(fields[0]):
+		return "begins with a name that is not 1 to 64 letters, digits and . _ @ + -"
+	case len(fields[1]) < minToken:
+		return fmt.Sprintf("has a token of %d characters: use at least %d, such as those of openssl rand -hex 24", len(fields[1]), minToken)
+	}
+	return ""
 }
 
 // readSecret reads a file that only this process may read, and root may own.

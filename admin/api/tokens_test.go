@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"colonnade/internal/testkit"
 )
@@ -61,12 +63,62 @@ func TestTokenFiles(t *testing.T) {
 // A file may become empty, which takes all tokens out of force, but not begin so.
 func TestEmptyTokenFile(t *testing.T) {
 	t.Parallel()
-	if list, err := newTokenList("f", []byte("# none\n"), true); err != nil || len(list) != 0 {
+	if list, err := newTokenList("f", []byte("# none\n"), &tokenList{}); err != nil || len(list.tokens) != 0 {
 		t.Errorf("got %v, %v", list, err)
 	}
-	if _, err := newTokenList("f", []byte("# none\n"), false); err == nil {
+	if _, err := newTokenList("f", []byte("# none\n"), nil); err == nil {
 		t.Error("an empty file was accepted at the start")
 	}
+}
+
+// With a line that is not right, tokens in force stay so if their lines still stand; deleted ones are revoked, and no new one is accepted.
+func TestBadLineRevokesDeletedTokens(t *testing.T) {
+	t.Parallel()
+	before, err := newTokenList("f", []byte("alice "+aliceToken+"\nbob "+bobToken+"\n"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := newTokenList("f", []byte("carol\nbob "+bobToken+"\ndave "+bobToken+"9\n"), &before)
+	if err != nil || list.problem == nil || !strings.Contains(list.problem.Error(), "line 1: has 1 words") {
+		t.Errorf("got %v, %v", list.problem, err)
+	}
+	if len(list.tokens) != 1 || list.tokens[0].name != "bob" {
+		t.Errorf("in force: %v", list.tokens)
+	}
+}
+
+// A file that is deleted, or that others can read, takes all its tokens out of force until it is right again.
+func TestUnreadableTokenFileRevokesAll(t *testing.T) {
+	t.Parallel()
+	content := "alice " + aliceToken + "\n"
+	f := func(want string, harm, repair func(path string) error) {
+		t.Helper()
+		path := tokenFile(t, content, 0o600)
+		synctest.Test(t, func(t *testing.T) {
+			tokens, err := OpenTokens(path, slog.New(slog.DiscardHandler))
+			if err != nil {
+				t.Fatal(err)
+			}
+			step := func(change func(path string) error, inForce bool, problem string) {
+				t.Helper()
+				if err := change(path); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(2 * time.Second) // until the file is read again
+				if _, known := tokens.user(aliceToken); known != inForce {
+					t.Errorf("in force: %v, want %v", known, inForce)
+				}
+				if err := tokens.Problem(); (err == nil) != (problem == "") || err != nil && !strings.Contains(err.Error(), problem) {
+					t.Errorf("got the problem %v, want %q", err, problem)
+				}
+			}
+			step(func(string) error { return nil }, true, "")
+			step(harm, false, want)
+			step(repair, true, "")
+		})
+	}
+	f("no such file", os.Remove, func(path string) error { return os.WriteFile(path, []byte(content), 0o600) })
+	f("others can read it", func(path string) error { return os.Chmod(path, 0o644) }, func(path string) error { return os.Chmod(path, 0o600) })
 }
 
 // Changed tokens are in force without a restart.

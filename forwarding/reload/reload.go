@@ -29,6 +29,9 @@ type Source[T any] struct {
 	// Parse returns the value in contents, one for each path. current is the version in force, or nil before the first.
 	Parse  func(contents [][]byte, current *Version[T]) (T, error)
 	Logger *slog.Logger
+	// FailClosed takes the value out of force when a read fails, until one succeeds. Version numbers begin again at 1 then. By default, the
+	// last good version stays in force.
+	FailClosed bool
 }
 
 // Version is one good version of a value.
@@ -38,10 +41,10 @@ type Version[T any] struct {
 	digest [sha256.Size]byte
 }
 
-// Files is the last good value of a [Source]. Its methods may be called by several goroutines at once.
+// Files is the last good value of a [Source], or none after a failed read of one with FailClosed. Its methods may be called by several goroutines at once.
 type Files[T any] struct {
 	source  Source[T]
-	inForce atomic.Pointer[Version[T]] // replaced by the goroutine that reads; nil before the first good read
+	inForce atomic.Pointer[Version[T]] // replaced by the goroutine that reads; nil = none is in force
 
 	mu      sync.Mutex    // guards the fields below; not held while files are read
 	reading chan struct{} // closed at the end of the read in progress; nil = none is
@@ -60,7 +63,7 @@ func Open[T any](s Source[T]) (*Files[T], error) {
 	return f, err
 }
 
-// Current returns the version in force, or nil before the first good read. If the files have not been read for a second, it
+// Current returns the version in force, or nil if there is none. If the files have not been read for a second, it
 // reads them again, and waits for that for at most 250 ms. While another caller's read is in progress, Current does not wait
 // unless there is no version yet.
 func (f *Files[T]) Current() *Version[T] {
@@ -68,7 +71,7 @@ func (f *Files[T]) Current() *Version[T] {
 	return f.inForce.Load()
 }
 
-// Get is Current for the value alone; before the first good read it returns the error of the last read.
+// Get is Current for the value alone; if none is in force it returns the error of the last read.
 func (f *Files[T]) Get() (value T, err error) {
 	if v := f.Current(); v != nil {
 		return v.Value, nil
@@ -81,7 +84,7 @@ func (f *Files[T]) Get() (value T, err error) {
 	return value, f.err
 }
 
-// Err returns the error of the last read, nil if it succeeded. The last good version may be in force all the same.
+// Err returns the error of the last read, nil if it succeeded. The last good version may be in force all the same, unless the source fails closed.
 func (f *Files[T]) Err() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -119,6 +122,9 @@ func (f *Files[T]) startReadLocked() chan struct{} {
 	f.reading = done
 	go func() {
 		err := f.read()
+		if err != nil && f.source.FailClosed {
+			f.inForce.Store(nil)
+		}
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		f.logLocked(err)
@@ -164,11 +170,17 @@ func (f *Files[T]) read() (err error) {
 	return nil
 }
 
-// logLocked logs a read that failed, once for each error. Without a version in force the caller returns the error instead.
+// logLocked logs a read that failed, once for each error. Of the first reads, the caller returns the error instead.
 func (f *Files[T]) logLocked(err error) {
-	repeated := err != nil && f.err != nil && err.Error() == f.err.Error()
-	if err != nil && !repeated && f.inForce.Load() != nil {
-		f.source.Logger.Error("cannot reload files; the last good version stays in force", "what", f.source.Name, "error", err)
+	log := f.source.Logger
+	switch {
+	case err == nil && f.err != nil && f.source.FailClosed && !f.checked.IsZero():
+		log.Info("files reloaded after a failure", "what", f.source.Name, "files", f.source.Paths)
+	case err == nil || f.err != nil && err.Error() == f.err.Error():
+	case f.source.FailClosed && !f.checked.IsZero():
+		log.Error("cannot reload files; nothing of them is in force", "what", f.source.Name, "error", err)
+	case !f.source.FailClosed && f.inForce.Load() != nil:
+		log.Error("cannot reload files; the last good version stays in force", "what", f.source.Name, "error", err)
 	}
 }
 
