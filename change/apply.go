@@ -9,9 +9,10 @@ import (
 
 // Plan is a change that is decided, reviewed and then carried out.
 type Plan struct {
-	Decide Decision
-	Force  bool // also if the review refuses it; deletions that nodes would hold back are confirmed
-	DryRun bool // change nothing
+	Decide    Decision
+	Force     bool // also if the review refuses it; deletions that nodes would hold back are confirmed
+	DryRun    bool // change nothing
+	NoConfirm bool // never confirm deletions, so nodes may hold back those of this change
 	// CheckConfirm is called before a change of etcd that confirms the deletion of some keys: it is to return an error if that would also
 	// confirm others, which nodes hold back now. nil = not checked.
 	CheckConfirm func(ctx context.Context, deleted []string) error
@@ -37,7 +38,7 @@ func (d *Documents) Apply(ctx context.Context, p Plan) (o Outcome, err error) {
 			return o.Edit, err
 		}
 		o.Before, o.Review = there, NewReview(there, o.Edit, d.InFiles())
-		o.Edit.Confirm = o.Review.Held != ""
+		o.Edit.Confirm = o.Review.Held != "" && !p.NoConfirm
 		return o.Edit, p.check(ctx, &o)
 	})
 	if errors.Is(err, errDryRun) {
@@ -69,7 +70,7 @@ func (d *Documents) Prepare(ctx context.Context, p Plan) (o Outcome, s etcd.Snap
 		return o, s, err
 	}
 	o.Before, o.Review = s.Documents, NewReview(s.Documents, o.Edit, false)
-	o.Edit.Confirm = o.Review.Held != ""
+	o.Edit.Confirm = o.Review.Held != "" && !p.NoConfirm
 	return o, s, p.check(ctx, &o)
 }
 

@@ -21,6 +21,11 @@ func (t *canaryTrial) commit(ctx context.Context, stage *etcd.Stage) (etcd.Chang
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout) // half of it would not be known
 	defer cancel()
 	e := t.plan.Edit
+	if e.Confirm { // deletions of others since the review would be confirmed with these
+		if err := checkHeld(ctx, t.docs.Client, e.Delete, t.cmd.ErrWriter); err != nil {
+			return etcd.Change{}, fmt.Errorf("the change was taken back from %s, and not applied: %w", t.node.name(), err)
+		}
+	}
 	e.Stage = stage
 	done, err := t.docs.Writer().Commit(ctx, t.read, e)
 	switch {
@@ -72,13 +77,16 @@ func (t *canaryTrial) followAll(ctx context.Context, done etcd.Change) error {
 		return nil
 	}
 	reason := cause(ctx, errors.Join(err, textError(worse)))
-	skipped, err := t.rollBack(context.WithoutCancel(ctx), done)
+	skipped, held, err := t.rollBack(context.WithoutCancel(ctx), done)
 	if err != nil {
 		return fmt.Errorf("%s; and the change cannot be rolled back: %w; it is in force: colonnade config rollback %d", command.Printable(reason.Error()), err, done.Revision-1)
 	}
 	text := "the change was rolled back at all nodes: " + command.Printable(reason.Error())
 	if len(skipped) > 0 {
 		text += "; left as they are, since others have changed them meanwhile: " + firstOf(skipped)
+	}
+	if held != nil {
+		text += "; nodes may hold back what it deletes, since that was not confirmed (" + command.Printable(held.Error()) + ")"
 	}
 	return errors.New(text)
 }
@@ -107,17 +115,32 @@ func (t *canaryTrial) watchAll(ctx context.Context, revision int64) (worse strin
 	return "", nil
 }
 
-// rollBack puts what the change has changed back as it was, but for documents that others have changed since, whose keys it returns.
-func (t *canaryTrial) rollBack(ctx context.Context, done etcd.Change) (skipped []string, err error) {
+// rollBack puts what the change has changed back as it was, but for documents that others have changed since, whose keys it returns. held says why
+// its deletions were not confirmed; nil if they were, or if nodes do not hold them back.
+func (t *canaryTrial) rollBack(ctx context.Context, done etcd.Change) (skipped []string, held, err error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	docs := *t.docs
 	docs.Author.Command += " (rolled back by itself)"
-	_, err = docs.Apply(ctx, change.Plan{Force: true, Decide: func(_ context.Context, now []etcd.Stored) (e etcd.Edit, err error) {
+	var own []string // what may be held back without being the deletion of others
+	plan := change.Plan{Force: true, Decide: func(_ context.Context, now []etcd.Stored) (e etcd.Edit, err error) {
 		e, skipped = reverse(done, now)
+		own = slices.Clone(e.Delete)
+		for _, d := range e.Put {
+			own = append(own, d.Key)
+		}
 		return e, nil
-	}})
-	return skipped, err
+	}}
+	plan.CheckConfirm = func(ctx context.Context, _ []string) error {
+		held = checkHeld(ctx, t.docs.Client, own, t.cmd.ErrWriter)
+		return held
+	}
+	if _, err = docs.Apply(ctx, plan); held == nil {
+		return skipped, nil, err
+	}
+	plan.NoConfirm = true
+	_, err = docs.Apply(ctx, plan)
+	return skipped, held, err
 }
 
 // reverse returns the change that undoes another one, and the keys of documents that others have changed since.

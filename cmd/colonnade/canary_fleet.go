@@ -274,7 +274,7 @@ func (w *canaryWatch) faults(key string, now fleetLook) string {
 }
 
 // newProblem returns an error that a node reports and has not reported before, that the review has not announced, and that no node of
-// its role without the change reports.
+// its role without the change reports. All nodes hold back the same deletions, which are a reason to stop nevertheless.
 func (w *canaryWatch) newProblem(key string, base *nodeLook, now fleetLook) string {
 	n := now.nodes[key]
 	for _, p := range n.Config.Problems {
@@ -284,7 +284,7 @@ func (w *canaryWatch) newProblem(key string, base *nodeLook, now fleetLook) stri
 		if p.Severity != problems.SeverityError || p.Kind == reasons.NodeNotReady || slices.ContainsFunc(base.Config.Problems, same) || slices.ContainsFunc(w.expected, same) {
 			continue
 		}
-		if w.revision == 0 || !now.peersReport(key, same) {
+		if w.revision == 0 || p.Kind == reasons.DeletionsHeld || !now.peersReport(key, same) {
 			return "a problem has appeared: " + p.Text
 		}
 	}
