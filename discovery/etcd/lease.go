@@ -45,6 +45,7 @@ type Lease struct {
 	fence      *leaseFence
 
 	confirmedAt atomic.Pointer[time.Time]
+	stored      atomic.Bool // etcd has value. Changed by the holder of writing
 
 	// Owned by Register and Run, one after the other.
 	earlier []savedLease // leases of ours, the newest last
@@ -97,6 +98,9 @@ func (l *Lease) ConfirmedAt() time.Time {
 	}
 	return time.Time{}
 }
+
+// Stored reports whether etcd has confirmed the newest document since it was last registered.
+func (l *Lease) Stored() bool { return l.stored.Load() }
 
 // AfterCrash reports whether an earlier run under this name ended without leaving.
 func (l *Lease) AfterCrash() bool { return l.afterCrash }
@@ -191,6 +195,9 @@ func (l *Lease) startHeartbeat() (stop func()) {
 func (l *Lease) Update(ctx context.Context, value []byte) error {
 	l.lock()
 	defer l.unlock()
+	if !bytes.Equal(l.value, value) {
+		l.stored.Store(false)
+	}
 	l.value = value
 	if l.id == 0 {
 		return fmt.Errorf("cannot update %s yet: it is not registered", l.r.Key)
@@ -256,6 +263,7 @@ func (l *Lease) clearID() {
 	l.lock()
 	defer l.unlock()
 	l.id = 0
+	l.stored.Store(false)
 	if l.r.Records != nil {
 		l.r.Records.setUnregistered()
 	}
@@ -269,8 +277,11 @@ func (l *Lease) ensureKeyLocked(ctx context.Context) error {
 	for {
 		there, stands, err := l.checkLocked(ctx)
 		switch {
-		case err != nil || stands:
+		case err != nil:
 			return err
+		case stands:
+			l.stored.Store(true)
+			return nil
 		case there == nil:
 			l.r.Logger.Warn("registration deleted from etcd; putting it again", "key", l.r.Key)
 			created, err := l.createLocked(ctx, l.id)
@@ -328,6 +339,7 @@ func (l *Lease) createLocked(ctx context.Context, id clientv3.LeaseID) (bool, er
 	}
 	if answer.Succeeded {
 		l.created = answer.Header.Revision
+		l.stored.Store(true)
 		if l.r.Records != nil {
 			l.r.Records.setRegistered(id, registering, answer.Header.Revision)
 		}

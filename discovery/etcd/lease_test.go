@@ -386,3 +386,24 @@ func TestRegisterAfterOutage(t *testing.T) {
 	s.Restart(t)
 	testkit.WaitFor(t, "the registration", func() bool { kv := s.get("entries/a"); return kv != nil && string(kv.Value) == "new" })
 }
+
+// A document that etcd does not take when it is updated counts as stored as soon as Run has put it, and no longer once the lease is given up.
+func TestUpdateIsStoredLater(t *testing.T) {
+	s := start(t)
+	l := etcd.NewLease(s.registration("entries/edge-1"))
+	if err := l.Update(s.ctx(), []byte(`{"state":"draining"}`)); err == nil || l.Stored() {
+		t.Errorf("before it is registered: %v, stored: %v", err, l.Stored())
+	}
+	stop := run(t, l.Run)
+	testkit.WaitFor(t, "the document to be stored", l.Stored)
+	if got := s.get("entries/edge-1"); got == nil || string(got.Value) != `{"state":"draining"}` {
+		t.Errorf("stored: %v", got)
+	}
+	if err := l.Update(s.ctx(), []byte(`{"state":"active"}`)); err != nil || !l.Stored() {
+		t.Errorf("an update: %v, stored: %v", err, l.Stored())
+	}
+	stop()
+	if l.Stored() {
+		t.Error("stored after the end of the registration")
+	}
+}
