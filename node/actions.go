@@ -43,6 +43,9 @@ func asAPIError(err error) error {
 	case errors.As(err, &last):
 		failed.Status = http.StatusConflict
 		failed.Message += "; repeat this with ?force=true if it is intended"
+	case errors.Is(err, ErrUnchecked):
+		failed.Status = http.StatusServiceUnavailable
+		failed.Message += "; repeat this with ?force=true if another node takes over"
 	case errors.Is(err, ErrEnding), errors.As(err, &elsewhere):
 		failed.Status = http.StatusConflict
 	case errors.Is(err, ErrNotServing):

@@ -13,6 +13,8 @@ const (
 	coloNotice = 5 * time.Second
 	// announceTimeout is the longest time that a drain waits for etcd to store the announcement.
 	announceTimeout = time.Second
+	// checkTimeout is the longest time that a drain by an operator, without force, waits for etcd.
+	checkTimeout = 5 * time.Second
 )
 
 // announceDrain calls announce, which replaces the node's document by one with the state draining. A drain does not wait for an etcd that

@@ -81,8 +81,8 @@ func RunEntry(ctx context.Context, c EntryConfig, serving func(Running)) error {
 		return errors.Join(t.Wait(), err)
 	}
 	serve()
-	put := r.registerEntry(t, &c)
-	r.maintenance.begin(r.drainableEntry(t.stopping, put))
+	registration := r.registerEntry(t, &c)
+	r.maintenance.begin(r.drainableEntry(t.stopping, registration))
 	serving(r.running())
 	<-t.stopping.Done()
 	r.maintenance.end()
@@ -91,7 +91,7 @@ func RunEntry(ctx context.Context, c EntryConfig, serving func(Running)) error {
 	drain, cancel := t.drainContext(c.Drain)
 	defer cancel()
 	e.Drain() // load balancers ask the entry, not etcd
-	r.announceDrain(t, func(ctx context.Context) error { return put(ctx, fleet.StateDraining) })
+	r.announceDrain(t, func(ctx context.Context) error { return registration.put(ctx, fleet.StateDraining) })
 	err = e.Shutdown(drain, server.NewDrainTimings(c.Drain, entryNotice))
 	t.end() // deregisters
 	err = errors.Join(err, t.Wait())
@@ -176,16 +176,21 @@ func (r *runtime) entryLease(self fleet.EntryNode) *etcd.Lease {
 	})
 }
 
-// registerEntry keeps the entry registered. The returned function, which no two goroutines may call at once, puts its document with another
-// state.
-func (r *runtime) registerEntry(t tasks, c *EntryConfig) (put func(ctx context.Context, state string) error) {
+// entryRegistration is the document that an entry registers.
+type entryRegistration struct {
+	lease *etcd.Lease
+	put   func(ctx context.Context, state string) error // with another state; not for concurrent use
+}
+
+// registerEntry keeps the entry registered.
+func (r *runtime) registerEntry(t tasks, c *EntryConfig) entryRegistration {
 	self := r.entryDocument(c)
 	lease := r.entryLease(self)
 	t.Go(func() error { return keepRegistered(t.ctx, lease, c.Logger) })
-	return func(ctx context.Context, state string) error {
+	return entryRegistration{lease: lease, put: func(ctx context.Context, state string) error {
 		self.State = state
 		return lease.Update(ctx, encode(self))
-	}
+	}}
 }
 
 // keepRegistered registers the entry, and tries again until that succeeds. An entry serves without being registered.

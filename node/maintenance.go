@@ -1,12 +1,10 @@
 package node
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,6 +17,7 @@ import (
 var (
 	ErrNotServing = errors.New("the node does not serve yet, so there is nothing to drain")
 	ErrEnding     = errors.New("the process is ending")
+	ErrUnchecked  = errors.New("cannot make sure by etcd that another node takes over")
 )
 
 // LastNodeError is the error of a drain after which no other node would serve.
@@ -47,14 +46,7 @@ type Maintenance struct {
 	mu      sync.Mutex // guards the fields below, and keeps changes in order; held while etcd is asked
 	parts   *drainable // nil before the node serves
 	ending  bool
-	problem error // why other nodes may not know of the last change
-}
-
-// drainable is what a drain changes in a node.
-type drainable struct {
-	ctx      context.Context                               // ends when the node has to stop
-	switchTo func(ctx context.Context, state string) error // fleet.StateActive or StateDraining
-	effect   func() string                                 // of a drain on clients; empty = other nodes take over
+	problem error // of the last attempt to store a state in etcd that failed; nil = etcd has stored one since
 }
 
 // begin makes changes possible.
@@ -71,22 +63,59 @@ func (m *Maintenance) end() {
 	m.ending = true
 }
 
-// Drain drains the node. by names the operator. Without force, it returns a *[LastNodeError] if no other node would serve. Other nodes learn of
-// it later while etcd is away.
+// Drain drains the node. by names the operator. Without force, it returns a *[LastNodeError] if no other node would serve, and [ErrUnchecked]
+// while etcd is away. With force, other nodes learn of it later while etcd is away.
 func (m *Maintenance) Drain(by string, force bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := m.mayChangeLocked(); err != nil {
 		return err
 	}
-	if effect := m.parts.effect(); effect != "" && !force && m.draining() == nil {
-		return &LastNodeError{Node: m.node, Effect: effect}
-	}
 	if m.draining() == nil {
+		if !force && m.parts.registration != nil {
+			if err := m.announceLocked(); err != nil {
+				return err
+			}
+		}
 		m.drain.Store(&api.NodeDrain{Since: time.Now(), By: by})
 		m.logger.Info("draining until the node is taken back", "node", m.node, "by", by)
 	}
 	m.switchLocked(fleet.StateDraining)
+	return nil
+}
+
+// announceLocked stores the state draining in etcd, or restores the state active and returns why the node may not drain. Another node may
+// drain at the same time, so etcd is asked again after the state is stored: the later one of both finds the other one draining.
+func (m *Maintenance) announceLocked() error {
+	ctx, cancel := context.WithTimeout(m.parts.ctx, checkTimeout)
+	defer cancel()
+	if err := m.checkOthersLocked(ctx); err != nil {
+		return err
+	}
+	err := m.parts.registration.put(ctx, fleet.StateDraining)
+	if err != nil {
+		err = fmt.Errorf("%w: %w", ErrUnchecked, err)
+	} else {
+		err = m.checkOthersLocked(ctx)
+	}
+	if err != nil {
+		m.logger.Warn("not drained", "node", m.node, "error", err)
+		m.switchLocked(fleet.StateActive)
+	}
+	return err
+}
+
+// checkOthersLocked returns nil if etcd has another active node that takes over.
+func (m *Maintenance) checkOthersLocked(ctx context.Context) error {
+	found, err := m.parts.registration.otherActive(ctx)
+	switch {
+	case m.parts.ctx.Err() != nil:
+		return ErrEnding
+	case err != nil:
+		return fmt.Errorf("%w: %w", ErrUnchecked, err)
+	case !found:
+		return &LastNodeError{Node: m.node, Effect: m.parts.registration.effect}
+	}
 	return nil
 }
 
@@ -116,11 +145,32 @@ func (m *Maintenance) mayChangeLocked() error {
 
 // switchLocked puts a state in force. It does not wait for an etcd that is away: the lease puts the document later, if etcd comes back.
 func (m *Maintenance) switchLocked(state string) {
+	if m.parts.local != nil {
+		m.parts.local(state)
+	}
+	registration := m.parts.registration
+	if registration == nil {
+		return
+	}
 	ctx, cancel := context.WithTimeout(m.parts.ctx, announceTimeout)
 	defer cancel()
-	if m.problem = m.parts.switchTo(ctx, state); m.problem != nil {
-		m.logger.Warn("cannot store the state of the node in etcd", "state", state, "error", m.problem)
+	if err := registration.put(ctx, state); err != nil {
+		m.problem = err
+		m.logger.Warn("cannot store the state of the node in etcd", "state", state, "error", err)
+	} else if state == fleet.StateDraining && registration.handOver != nil {
+		registration.handOver(ctx)
 	}
+}
+
+// problemLocked returns why other nodes may not know the state; empty = etcd has stored it.
+func (m *Maintenance) problemLocked() string {
+	if m.problem != nil && m.parts.registration.stored() { // the lease has put the document
+		m.problem = nil
+	}
+	if m.problem == nil {
+		return ""
+	}
+	return "etcd has not stored the state yet, so other nodes may not know it: " + m.problem.Error()
 }
 
 // draining returns the drain under way; nil = there is none.
@@ -136,68 +186,13 @@ const (
 func (m *Maintenance) state() (state string, drain *api.NodeDrain, problem string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.problem != nil {
-		problem = "etcd has not stored the state yet, so other nodes may not know it: " + m.problem.Error()
-	}
 	switch {
 	case m.ending:
 		return stateEnding, m.draining(), ""
 	case m.parts == nil:
 		return stateStarting, nil, ""
 	case m.draining() != nil:
-		return fleet.StateDraining, m.draining(), problem
+		return fleet.StateDraining, m.draining(), m.problemLocked()
 	}
-	return fleet.StateActive, nil, problem
-}
-
-// drainableEntry returns what a drain of an entry changes. put puts its document.
-func (r *runtime) drainableEntry(ctx context.Context, put func(ctx context.Context, state string) error) drainable {
-	return drainable{
-		ctx: ctx,
-		switchTo: func(ctx context.Context, state string) error {
-			return errors.Join(r.drainEntryOnly(ctx, state), put(ctx, state))
-		},
-		effect: func() string {
-			if slices.ContainsFunc(r.watcher.Table().Entries(), func(e *fleet.EntryNode) bool {
-				return e.Node != r.config.Node && cmp.Or(e.State, fleet.StateActive) == fleet.StateActive
-			}) {
-				return ""
-			}
-			return "it is the last active entry, so load balancers would find none that is ready"
-		},
-	}
-}
-
-// drainEntryOnly drains the entry of a process that serves one place, or takes it back: a load balancer moves its clients to other places.
-// The process knows of none.
-func (r *runtime) drainEntryOnly(_ context.Context, state string) error {
-	if state == fleet.StateDraining {
-		r.entry.Drain()
-	} else {
-		r.entry.Undrain()
-	}
-	return nil
-}
-
-// drainableServer returns what a drain of a colo server changes: its document, by which entries and the other servers of its colo go.
-func (r *runtime) drainableServer(ctx context.Context, self *serverDocument) drainable {
-	colo := r.siblings.colo
-	return drainable{
-		ctx: ctx,
-		switchTo: func(ctx context.Context, state string) error {
-			err := self.setState(ctx, state)
-			if err == nil && state == fleet.StateDraining {
-				r.siblings.keeper.AwaitHandover(ctx, announceTimeout)
-			}
-			return err
-		},
-		effect: func() string {
-			if slices.ContainsFunc(r.watcher.Table().Registered(colo), func(s *fleet.Server) bool {
-				return s.Node != r.config.Node && cmp.Or(s.State, fleet.StateActive) == fleet.StateActive
-			}) {
-				return ""
-			}
-			return fmt.Sprintf("it is the last active server of colo %s, so entries send requests to other colos, and refuse those for models that only this colo has", colo)
-		},
-	}
+	return fleet.StateActive, nil, m.problemLocked()
 }

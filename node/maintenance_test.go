@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -91,6 +92,67 @@ func TestDrainOfAnEntry(t *testing.T) {
 	r, stop := startEntry(t, config(t, s, "edge-1"))
 	testkit.WaitFor(t, "the entry to be ready", func() bool { return ready(t, r) == http.StatusOK })
 	drainAndUndrain(t, client, "entries/edge-1", r, stop)
+}
+
+// drainBoth drains two nodes at once, several times, and then one after the other.
+func drainBoth(t *testing.T, client *clientv3.Client, keys [2]string, nodes [2]node.Running) {
+	t.Helper()
+	isActive := func(key string) bool { return strings.Contains(string(value(t, client, key)), `"state":"active"`) }
+	await := func() {
+		for _, key := range keys {
+			testkit.WaitFor(t, "the registration of "+key, func() bool { _, ok := registered(t, client, key); return ok && isActive(key) })
+		}
+	}
+	await()
+	for range 3 {
+		var errs [2]error
+		var drains sync.WaitGroup
+		for i, r := range nodes {
+			drains.Go(func() { errs[i] = r.Maintenance.Drain("ops", false) })
+		}
+		drains.Wait()
+		if errs[0] == nil && errs[1] == nil {
+			t.Errorf("%s and %s drain both", keys[0], keys[1])
+		}
+		for i, r := range nodes {
+			if errs[i] == nil && isActive(keys[i]) {
+				t.Errorf("%s drains and is registered as active", keys[i])
+			}
+			if err := r.Maintenance.Undrain("ops"); err != nil {
+				t.Error(err)
+			}
+		}
+		await()
+	}
+	var last *node.LastNodeError
+	if err := nodes[0].Maintenance.Drain("ops", false); err != nil {
+		t.Errorf("a drain that leaves another node: %v", err)
+	}
+	if err := nodes[1].Maintenance.Drain("ops", false); !errors.As(err, &last) || !isActive(keys[1]) {
+		t.Errorf("a drain right after that of the other node: %v", err)
+	}
+}
+
+// Two servers whose operators drain them at once do not leave their colo without an active one.
+func TestDrainsOfTwoColoServersAtOnce(t *testing.T) {
+	t.Parallel()
+	s := etcdtest.Start(t)
+	client := s.Client(t)
+	leased(t, client, "colos/ams", "{}")
+	first, _ := startColo(t, config(t, s, "ams-1"))
+	second, _ := startColo(t, config(t, s, "ams-2"))
+	drainBoth(t, client, [2]string{"servers/ams/ams-1", "servers/ams/ams-2"}, [2]node.Running{first, second})
+}
+
+// So it is with two entries.
+func TestDrainsOfTwoEntriesAtOnce(t *testing.T) {
+	t.Parallel()
+	s := etcdtest.Start(t)
+	client := s.Client(t)
+	leased(t, client, "colos/ams", "{}")
+	first, _ := startEntry(t, config(t, s, "edge-1"))
+	second, _ := startEntry(t, config(t, s, "edge-2"))
+	drainBoth(t, client, [2]string{"entries/edge-1", "entries/edge-2"}, [2]node.Running{first, second})
 }
 
 // A process that serves one place knows no other, so it drains without force: its load balancer may know some. Requests are served.

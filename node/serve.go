@@ -160,7 +160,7 @@ func RunServe(ctx context.Context, c ServeConfig, serving func(Running)) error {
 	}
 	select {
 	case <-s.documents.Ready():
-		r.maintenance.begin(drainable{ctx: t.stopping, switchTo: r.drainEntryOnly, effect: func() string { return "" }})
+		r.maintenance.begin(drainable{ctx: t.stopping, local: r.drainEntryOnly})
 		serving(r.running())
 		<-t.stopping.Done()
 	case <-t.stopping.Done():

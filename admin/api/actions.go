@@ -86,8 +86,8 @@ func (a *api) actionRoutes() []route {
 	}, {
 		id: "drainNode", method: http.MethodPost, path: "/node/drain", tag: "node", summary: "Drain the node that answers, without the end of its process",
 		description: "The node is registered as draining and is not ready, as after SIGTERM, and pools of a colo server move to the other servers of its colo. No request is cut or refused. " +
-			"The answer is 409 if no other node would serve; force drains nevertheless. A process that is started again is not drained.",
-		query:   []parameter{{"force", "Also if no other node serves then.", schema{"type": "boolean"}}},
+			"The answer is 409 if no other node would serve, and 503 if etcd does not answer; force drains nevertheless. A process that is started again is not drained.",
+		query:   []parameter{{"force", "Also if no other node serves then, or etcd does not answer.", schema{"type": "boolean"}}},
 		answers: []result{{status: http.StatusOK, content: asJSON("The state.", ref("Node"))}},
 		errors:  []int{http.StatusConflict, http.StatusNotImplemented},
 		handle: func(c *call) (*answer, error) {
