@@ -7,10 +7,15 @@ import (
 
 // The numbers of the rule.
 const (
-	MinRequests = 20   // of a share that counts
-	minRise     = 0.02 // of the share
-	maxPValue   = 1e-4 // that such a rise is none
-	minAlone    = 5    // requests of a figure without a reference
+	MinRequests    = 20    // of a share that counts
+	minRise        = 0.02  // of the share
+	minSome        = 2     // requests of a figure; one alone is chance
+	minAlone       = 5     // requests of a figure without a reference
+	maxPValue      = 0.001 // that such a rise is none
+	maxPValueFew   = 0.01  // the same, compared with a reference of fewer than fewRequests, which nothing but a large rise would be beyond
+	fewRequests    = 200
+	sureRise       = 0.1 // of the share, which must be found for a node to be judged
+	sureRepetition = 4   // times as many requests since the change as before
 )
 
 // Evidence is what is known about the requests of a node since a change.
@@ -18,10 +23,29 @@ type Evidence struct {
 	Now    Counts
 	Before Counts // of the same node
 	Peers  Counts // of other nodes of its kind, since the change
+
+	Nodes int // that are judged side by side, and share the chance of a false alarm; 0 = this one alone
 }
 
-// Enough reports whether there were enough requests to judge.
-func (e Evidence) Enough() bool { return e.Now.Requests >= MinRequests }
+// Enough reports whether there were enough requests to judge: each figure would have risen if its share were ten percentage points above those
+// of the references.
+func (e Evidence) Enough() bool {
+	for _, f := range Figures() {
+		now, before, peers := e.Now.Share(f), e.Before.Share(f), e.Peers.Share(f)
+		if part := max(before.reference(), peers.reference()) + sureRise; part < 1 { // else no such rise is possible
+			now.Some = int(math.Ceil(float64(now.All) * part))
+			if !now.aboveAll(e.Nodes, before, peers) {
+				return false
+			}
+		}
+	}
+	return e.Now.Requests >= MinRequests
+}
+
+// SufficeBefore reports whether the requests of a node before a change are enough to judge it by four times as many after the change.
+func (c Counts) SufficeBefore() bool {
+	return Evidence{Now: Counts{Requests: sureRepetition * c.Requests}, Before: c}.Enough()
+}
 
 // Rise is a figure that has risen.
 type Rise struct {
@@ -33,7 +57,7 @@ type Rise struct {
 func (e Evidence) Risen() (r Rise, ok bool) {
 	for _, f := range Figures() {
 		r = Rise{f, e.Now.Share(f), e.Before.Share(f), e.Peers.Share(f)}
-		if r.Now.aboveAll(r.Before, r.Peers) {
+		if r.Now.aboveAll(e.Nodes, r.Before, r.Peers) {
 			return r, true
 		}
 	}
@@ -73,9 +97,17 @@ func (s Share) String() string {
 // counts reports whether there are enough requests to compare with.
 func (s Share) counts() bool { return s.All >= MinRequests }
 
-// aboveAll reports whether a share has risen, compared with those of the others that count.
-func (s Share) aboveAll(others ...Share) bool {
+// reference returns the part as one to compare with; 0 if it does not count.
+func (s Share) reference() float64 {
 	if !s.counts() {
+		return 0
+	}
+	return s.part()
+}
+
+// aboveAll reports whether a share has risen, compared with those of the others that count. It is that of one of so many nodes.
+func (s Share) aboveAll(nodes int, others ...Share) bool {
+	if !s.counts() || s.Some < minSome {
 		return false
 	}
 	alone := true
@@ -84,11 +116,19 @@ func (s Share) aboveAll(others ...Share) bool {
 			continue
 		}
 		alone = false
-		if s.part()-other.part() <= minRise || pValue(s, other) >= maxPValue {
+		if s.part()-other.part() <= minRise || pValue(s, other)*float64(max(nodes, 1)) >= other.maxPValue() {
 			return false
 		}
 	}
 	return !alone || s.Some >= minAlone && s.part() > minRise
+}
+
+// maxPValue returns how probable a rise above a reference may be by chance.
+func (s Share) maxPValue() float64 {
+	if s.All < fewRequests {
+		return maxPValueFew
+	}
+	return maxPValue
 }
 
 // pValue returns the probability that a share is this high or higher if the requests of both are alike: the tail of the hypergeometric

@@ -30,7 +30,7 @@ func TestRisen(t *testing.T) {
 	f := func(now, before, peers Share, want bool) {
 		t.Helper()
 		counts := func(s Share) Counts { return Counts{Requests: s.All, Refused: s.Some} }
-		r, got := Evidence{counts(now), counts(before), counts(peers)}.Risen()
+		r, got := Evidence{Now: counts(now), Before: counts(before), Peers: counts(peers)}.Risen()
 		if got != want || got && r.Figure != Refused {
 			t.Errorf("%v, before %v, peers %v: %v, want %v", now, before, peers, got, want)
 		}
@@ -42,8 +42,15 @@ func TestRisen(t *testing.T) {
 	f(Share{20, 20}, Share{0, 400}, none, true)
 	f(Share{1, 20}, Share{0, 200}, none, false) // one failure is chance
 	f(Share{4, 20}, Share{0, 200}, none, true)
-	f(Share{9, 20}, Share{0, 20}, none, false) // few requests before say little
+	f(Share{1, 20}, Share{0, 100_000}, none, false)
+	f(Share{4, 20}, Share{0, 20}, none, false) // few requests before say little
+	f(Share{3, 30}, Share{0, 25}, none, false)
 	f(Share{12, 20}, Share{0, 20}, none, true)
+	f(Share{10, 20}, Share{0, 20}, none, true) // but a large rise is one
+	f(Share{9, 30}, Share{0, 25}, none, true)
+	f(Share{12, 40}, Share{0, 20}, none, true)
+	f(Share{2, 20}, Share{0, 1000}, none, true)
+	f(Share{32, 400}, Share{16, 400}, none, false)       // of many requests, chance has to be excluded more strictly
 	f(Share{150, 10_000}, Share{0, 10_000}, none, false) // less than two points, and no chance
 	f(Share{300, 10_000}, Share{0, 10_000}, none, true)
 	f(Share{200, 400}, Share{0, 400}, Share{400, 800}, false)   // its peers have it too
@@ -66,7 +73,46 @@ func TestRisenFigure(t *testing.T) {
 	if r, ok := e.Risen(); !ok || r.Figure != GaveUp || !strings.HasSuffix(r.String(), "from no requests before to 60 of 100 requests (60 %), while its peers have 1 of 50 requests (2 %)") {
 		t.Errorf("%v %s", ok, r)
 	}
-	if e.Enough() != true || (Evidence{Now: Counts{Requests: 19}}).Enough() {
-		t.Error("20 requests are enough, and 19 are not")
+}
+
+// The more nodes are judged side by side, the stricter each of them.
+func TestRisenOfManyNodes(t *testing.T) {
+	e := Evidence{Now: Counts{Requests: 40, Failed: 12}, Before: Counts{Requests: 20}}
+	for nodes, want := range map[int]bool{0: true, 1: true, 2: true, 100: false} {
+		e.Nodes = nodes
+		if _, got := e.Risen(); got != want {
+			t.Errorf("%d nodes: %v, want %v", nodes, got, want)
+		}
+	}
+}
+
+// There are enough requests to judge if a rise of ten points would be found in them.
+func TestEnough(t *testing.T) {
+	f := func(now int, before, peers Share, want bool) {
+		t.Helper()
+		e := Evidence{Now: Counts{Requests: now}, Before: Counts{Requests: before.All, Failed: before.Some}, Peers: Counts{Requests: peers.All, Failed: peers.Some}}
+		if got := e.Enough(); got != want {
+			t.Errorf("%d requests, before %v, peers %v: %v, want %v", now, before, peers, got, want)
+		}
+	}
+	none := Share{}
+	f(0, none, none, false)
+	f(19, Share{0, 1000}, none, false)
+	f(20, Share{0, 1000}, none, true)
+	f(20, Share{0, 20}, none, false)
+	f(10_000, Share{0, 20}, none, false) // however many there are since
+	f(60, Share{0, 100}, none, true)
+	f(40, none, none, false)
+	f(41, none, none, true)
+	f(400, Share{0, 400}, Share{0, 20}, false)
+	f(400, Share{0, 400}, Share{0, 19}, true) // these do not count
+	f(400, Share{0, 400}, Share{200, 400}, false)
+	f(4000, Share{0, 4000}, Share{2000, 4000}, true)
+	f(20, Share{190, 200}, none, false)
+	f(400, Share{390, 400}, none, true) // no such rise is possible
+	for n, want := range map[int]bool{0: false, 20: false, 40: false, 80: true, 1000: true} {
+		if got := (Counts{Requests: n}).SufficeBefore(); got != want {
+			t.Errorf("%d requests before: %v, want %v", n, got, want)
+		}
 	}
 }

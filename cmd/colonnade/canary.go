@@ -24,6 +24,8 @@ const (
 	canaryTakeUp = 10 * time.Second
 	// canaryPatience is how many times as long as -canary-for a trial lasts if there are too few requests.
 	canaryPatience = 10
+	// wantedBefore is how many requests before the change canaryPatience must be likely to bring for it to be worth waiting.
+	wantedBefore = 100
 	// A staged change has a lease for as long as it is tried, within these bounds.
 	minStagedTTL = 2 * time.Second
 	maxStagedTTL = 15 * time.Second
@@ -150,14 +152,25 @@ func (t *canaryTrial) begin(ctx context.Context, name string) error {
 	if note := t.homeNote(ctx); note != "" {
 		fmt.Fprintln(t.cmd.ErrWriter, note)
 	}
-	if !ctxtime.Sleep(ctx, t.fleet.baseline) {
-		return errInterrupted
+	return t.countBefore(ctx, first)
+}
+
+// countBefore counts the requests before the change, for longer if the node has requests, but too few to be judged by them.
+func (t *canaryTrial) countBefore(ctx context.Context, first fleetLook) error {
+	for times := 1; ; times++ {
+		if !ctxtime.Sleep(ctx, t.fleet.baseline) {
+			return errInterrupted
+		}
+		last, err := t.fleet.look(ctx)
+		if err == nil {
+			err = t.fleet.setBaseline(first, last)
+		}
+		before := t.fleet.before[t.fleet.canary]
+		if err != nil || t.force || times == canaryPatience || before.SufficeBefore() || before.Requests*canaryPatience < times*wantedBefore {
+			return err
+		}
+		t.progress.show(fmt.Sprintf("%s  %s before the change, and more are needed to judge it", t.node.name(), count(before.Requests, "request")))
 	}
-	last, err := t.fleet.look(ctx)
-	if err != nil {
-		return err
-	}
-	return t.fleet.setBaseline(first, last)
 }
 
 var errInterrupted = errors.New("interrupted")
@@ -181,7 +194,7 @@ func (t *canaryTrial) try(ctx context.Context, stage *etcd.Stage) error {
 		}
 		age := time.Since(began)
 		t.progress.show(fmt.Sprintf("%s  %s of %s  %s", t.node.name(), age.Round(time.Second), t.length, evidenceText(evidence)))
-		few := fmt.Sprintf("%s since the change, and %d are needed to judge it", count(evidence.Now.Requests, "request"), canary.MinRequests)
+		few := fewText(evidence)
 		switch {
 		case age < t.length:
 		case evidence.Enough() || t.force:
@@ -196,6 +209,11 @@ func (t *canaryTrial) try(ctx context.Context, stage *etcd.Stage) error {
 			t.progress.note(fmt.Sprintf("only %s: waiting for more, up to %s; Ctrl-C takes the change back, and -force does not wait", few, canaryPatience*t.length))
 		}
 	}
+}
+
+// fewText says that there were too few requests to judge a change.
+func fewText(e canary.Evidence) string {
+	return fmt.Sprintf("%s since the change, and %d before: too few to find a rise of 10 percentage points", count(e.Now.Requests, "request"), e.Before.Requests)
 }
 
 // cause returns why a context has ended, or err if it has not, or if err says more.

@@ -97,7 +97,7 @@ func (t *canaryTrial) watchAll(ctx context.Context, revision int64) (worse strin
 	if err != nil {
 		return "", err
 	}
-	var requests int
+	var sum canary.Evidence
 	for began := time.Now(); time.Since(began) < t.length; {
 		if !ctxtime.Sleep(ctx, t.fleet.interval) {
 			return "", errInterrupted
@@ -106,11 +106,11 @@ func (t *canaryTrial) watchAll(ctx context.Context, revision int64) (worse strin
 		if err != nil || worse != "" {
 			return worse, err
 		}
-		requests = all.Now.Requests
+		sum = all
 		t.progress.show(fmt.Sprintf("all nodes  %s of %s  %s", time.Since(began).Round(time.Second), t.length, evidenceText(all)))
 	}
-	if requests < canary.MinRequests {
-		t.progress.note(fmt.Sprintf("not judged at all nodes, since there were only %s: keep an eye on colonnade status", count(requests, "request")))
+	if !sum.Enough() {
+		t.progress.note(fmt.Sprintf("not judged at all nodes, since there were only %s; keep an eye on colonnade status", fewText(sum)))
 	}
 	return "", nil
 }

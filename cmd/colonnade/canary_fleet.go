@@ -225,7 +225,7 @@ func (w *canaryWatch) all(ctx context.Context, revision int64, late bool) (sum c
 		if late && n.Config.Revision < revision {
 			return sum, fmt.Sprintf("%s does not have it after %s: it follows etcd up to revision %d only", key, canaryTakeUp, n.Config.Revision), nil
 		}
-		e := canary.Evidence{Now: counted, Before: w.fleet.before[key]}
+		e := canary.Evidence{Now: counted, Before: w.fleet.before[key], Nodes: len(w.start.nodes)}
 		sum.Now, sum.Before = sum.Now.And(e.Now), sum.Before.And(e.Before)
 		if r, ok := e.Risen(); ok {
 			return sum, key + ": " + r.String(), nil
