@@ -33,8 +33,9 @@ type Config struct {
 	NoStore   string            // without Documents: why there are none, and what to do
 	Actions   Actions           // a nil function: the process cannot do that
 
-	// CheckConfirm is that of [change.Plan]; nil for files.
-	CheckConfirm func(ctx context.Context, deleted []string) error
+	// CheckConfirm is that of [change.Plan], which leaves out nodes that do not answer if ignoreUnreachable is set, and is an error if there
+	// are some otherwise; nil for files.
+	CheckConfirm func(ctx context.Context, deleted []string, ignoreUnreachable bool) error
 }
 
 type api struct {

@@ -264,11 +264,11 @@ func listSchema(k document.KindInfo) schema {
 }
 
 // checkConfirm is the function of the configuration; nil for files.
-func (a *api) checkConfirm(ctx context.Context, deleted []string) error {
+func (a *api) checkConfirm(ctx context.Context, deleted []string, ignoreUnreachable bool) error {
 	if a.CheckConfirm == nil {
 		return nil
 	}
-	err := a.CheckConfirm(ctx, deleted)
+	err := a.CheckConfirm(ctx, deleted, ignoreUnreachable)
 	if err != nil && ctx.Err() == nil {
 		return &Error{Status: http.StatusConflict, Message: "nothing was changed: " + err.Error()}
 	}

@@ -123,7 +123,11 @@ func TestDocumentsInEtcd(t *testing.T) {
 	t.Parallel()
 	documents := inEtcd(t, smallFleet)
 	var held error
-	c := open(t, Config{Documents: documents, CheckConfirm: func(context.Context, []string) error { return held }})
+	ignored := false
+	c := open(t, Config{Documents: documents, CheckConfirm: func(_ context.Context, _ []string, ignoreUnreachable bool) error {
+		ignored = ignoreUnreachable
+		return held
+	}})
 	done := c.put("/accounts/acme", `{"weight": 3}`).want(t, 200, `"revision": `)
 	history, err := etcd.History(t.Context(), documents.Client, etcd.DefaultPrefix)
 	if err != nil || len(history) == 0 {
@@ -137,8 +141,14 @@ func TestDocumentsInEtcd(t *testing.T) {
 	c.do("DELETE", "/api/v1/accounts/acme", "").want(t, 409, "the last of all accounts", "?force=true")
 	held = errors.New("it would also confirm models/x")
 	c.do("DELETE", "/api/v1/accounts/acme?force=true", "").want(t, 409, "it would also confirm models/x")
+	if ignored {
+		t.Error("unreachable nodes are ignored without ignore_unreachable")
+	}
 	held = nil
-	c.do("DELETE", "/api/v1/accounts/acme?force=true", "").want(t, 200)
+	c.do("DELETE", "/api/v1/accounts/acme?force=true&ignore_unreachable=true", "").want(t, 200)
+	if !ignored {
+		t.Error("unreachable nodes are not ignored with ignore_unreachable")
+	}
 	if confirmed, err := documents.List(t.Context(), "deletions"); err != nil || len(confirmed) != 1 {
 		t.Errorf("the deletion was not confirmed: %v %v", confirmed, err)
 	}

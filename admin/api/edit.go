@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 
 	"colonnade/change"
@@ -18,9 +19,10 @@ var (
 		{"force", "Also if the change takes a model out of service, or deletes more than nodes do without a confirmation.", schema{"type": "boolean"}},
 		{"dry_run", "Change nothing, and answer what would change.", schema{"type": "boolean"}},
 	}
-	ifMatch     = parameter{"If-Match", "The ETag that the document must have, or * if it must exist; else the answer is 412.", schema{"type": "string"}}
-	ifNoneMatch = parameter{"If-None-Match", "* if the document must not exist; else the answer is 412.", schema{"type": "string"}}
-	editErrors  = []int{http.StatusPreconditionFailed, http.StatusConflict, http.StatusMethodNotAllowed}
+	ignoreUnreachableQuery = parameter{"ignore_unreachable", "With force, also if other nodes do not say which deletions they hold back: the confirmation of this deletion would confirm those too.", schema{"type": "boolean"}}
+	ifMatch                = parameter{"If-Match", "The ETag that the document must have, or * if it must exist; else the answer is 412.", schema{"type": "string"}}
+	ifNoneMatch            = parameter{"If-None-Match", "* if the document must not exist; else the answer is 412.", schema{"type": "string"}}
+	editErrors             = []int{http.StatusPreconditionFailed, http.StatusConflict, http.StatusMethodNotAllowed}
 )
 
 func (a *api) putRoute(k document.KindInfo) route {
@@ -54,8 +56,9 @@ func (a *api) putRoute(k document.KindInfo) route {
 func (a *api) deleteRoute(k document.KindInfo) route {
 	return route{
 		id: "delete" + titled(k, true), method: http.MethodDelete, path: documentPath(k), slashes: k.Slashes, tag: string(k.Kind), summary: "Delete the document " + k.Form,
-		description: "A deletion that takes a model out of service, or that nodes would hold back as a mistake, is refused with 409 unless it is forced; then it is confirmed in the same step.",
-		query:       editQuery, header: []parameter{ifMatch},
+		description: "A deletion that takes a model out of service, or that nodes would hold back as a mistake, is refused with 409 unless it is forced; then it is confirmed in the same step. " +
+			"That confirmation is refused with 409 if it would confirm other deletions that nodes hold back, or if a node does not say which it holds back.",
+		query: append(slices.Clone(editQuery), ignoreUnreachableQuery), header: []parameter{ifMatch},
 		answers: []result{{status: http.StatusOK, content: asJSON("The document was deleted, or this was a dry run.", ref("Change"))}},
 		errors:  append([]int{http.StatusNotFound}, editErrors...),
 		handle: func(c *call) (*answer, error) {
@@ -104,8 +107,14 @@ func changeSchema() schema {
 
 // edit carries out a change of one document, which decide returns if the conditions of the request hold.
 func (a *api) edit(c *call, key string, decide func(before etcd.Stored, there bool) (etcd.Edit, error)) (*answer, error) {
-	p := change.Plan{CheckConfirm: a.checkConfirm}
-	var err error
+	var p change.Plan
+	ignoreUnreachable, err := c.flag("ignore_unreachable")
+	if err != nil {
+		return nil, err
+	}
+	p.CheckConfirm = func(ctx context.Context, deleted []string) error {
+		return a.checkConfirm(ctx, deleted, ignoreUnreachable)
+	}
 	if p.Force, err = c.flag("force"); err != nil {
 		return nil, err
 	}
