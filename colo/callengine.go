@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"colonnade/fleet"
@@ -23,16 +24,25 @@ type EngineAnswer struct {
 	Status int
 	Body   []byte
 	NotAPI bool // see [transport.Response.NotAPI]
+
+	credential string // that was sent; empty = none
+}
+
+// Redact returns a text of the answer without the credential that was sent, such as one that has been decoded: engines repeat a key that they
+// refuse.
+func (a *EngineAnswer) Redact(text string) string {
+	if a.credential == "" {
+		return text
+	}
+	return strings.ReplaceAll(text, a.credential, "…")
 }
 
 // CallEngine posts a JSON body to a path of an endpoint's engine, with the credential of the endpoint, and returns its answer of at most
-// 64 KiB, without that credential. ctx must have a deadline.
+// 64 KiB, without that credential as it is; what is decoded of it needs [EngineAnswer.Redact]. ctx must have a deadline.
 func (s *Server) CallEngine(ctx context.Context, e *fleet.Endpoint, path string, body []byte) (EngineAnswer, error) {
 	answer, err := s.exchange(ctx, e, engineCall{method: "POST", path: path, body: body, atMost: 64 << 10})
-	if e.Credential != "" {
-		if key, failed := s.credentials.read(e.Credential); failed == nil {
-			answer.Body = bytes.ReplaceAll(answer.Body, []byte(key), []byte("…")) // engines repeat a key that they refuse
-		}
+	if answer.credential != "" {
+		answer.Body = bytes.ReplaceAll(answer.Body, []byte(answer.credential), []byte("…"))
 	}
 	return answer, err
 }
@@ -63,6 +73,10 @@ func (s *Server) exchange(ctx context.Context, e *fleet.Endpoint, c engineCall) 
 	if err != nil {
 		return EngineAnswer{}, err
 	}
+	credential := ""
+	if len(fields) > 0 {
+		credential = strings.TrimPrefix(fields[0].Value, bearer)
+	}
 	if c.body != nil {
 		fields = append(fields, transport.Field{Name: "Content-Type", Value: "application/json"})
 	}
@@ -74,7 +88,7 @@ func (s *Server) exchange(ctx context.Context, e *fleet.Endpoint, c engineCall) 
 		return EngineAnswer{}, err
 	}
 	defer answer.Close()
-	got := EngineAnswer{Status: answer.Status(), NotAPI: answer.NotAPI()}
+	got := EngineAnswer{Status: answer.Status(), NotAPI: answer.NotAPI(), credential: credential}
 	for {
 		piece, err := answer.Next()
 		got.Body = append(got.Body, piece...)

@@ -17,6 +17,9 @@ import (
 // maxCredentialSize bounds a credential file, in bytes. It leaves room for a long JSON Web Token.
 const maxCredentialSize = 16 << 10
 
+// bearer begins the value of the Authorization header.
+const bearer = "Bearer "
+
 // errNoCredentialsDir is returned for file:PATH by a server without a directory for credentials.
 var errNoCredentialsDir = errors.New("this server has no -credentials-dir")
 
@@ -62,7 +65,7 @@ func (c *credentials) fields(e *fleet.Endpoint) ([]transport.Field, error) {
 	if err != nil {
 		return nil, &credentialError{source: e.Credential, err: err}
 	}
-	return []transport.Field{{Name: "Authorization", Value: "Bearer " + key}}, nil
+	return []transport.Field{{Name: "Authorization", Value: bearer + key}}, nil
 }
 
 // read returns the key that source names. A file is read again when it has changed; one that stalls delays a request only a

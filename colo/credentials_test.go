@@ -157,3 +157,14 @@ func TestStalledCredential(t *testing.T) {
 	}
 	requests.Wait()
 }
+
+// The credential that was sent is taken out of texts of the answer, whatever the endpoint's credential is by then.
+func TestRedactByTheCredentialThatWasSent(t *testing.T) {
+	t.Parallel()
+	if got := (&EngineAnswer{credential: "old-key"}).Redact("old-key is not new-key"); got != "… is not new-key" {
+		t.Errorf("got %q", got)
+	}
+	if got := (&EngineAnswer{}).Redact("as it is"); got != "as it is" {
+		t.Errorf("got %q", got)
+	}
+}

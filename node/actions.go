@@ -50,6 +50,8 @@ func asAPIError(err error) error {
 		failed.Status = http.StatusConflict
 	case errors.Is(err, ErrNotServing):
 		failed.Status = http.StatusServiceUnavailable
+	case errors.Is(err, engines.ErrModelName):
+		failed.Status, failed.Field = http.StatusBadRequest, "model"
 	case errors.As(err, &missing):
 		failed.Status = http.StatusNotFound
 	case errors.As(err, &unsupported):

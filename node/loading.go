@@ -57,7 +57,7 @@ func (r *runtime) load(ctx context.Context, l api.Loading) (api.Loaded, error) {
 	if err != nil {
 		return api.Loaded{}, fmt.Errorf("the engine at %s has given no answer, and may or may not have done it: %w", e.URL, err)
 	}
-	said, err := call.Outcome(answer.Status, answer.Body)
+	said, err := call.Outcome(answer.Status, answer.Body, answer.Redact)
 	if err != nil {
 		return api.Loaded{}, err
 	}

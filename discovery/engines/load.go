@@ -2,6 +2,7 @@ package engines
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -46,7 +47,10 @@ type LoadingCall struct {
 	hint string // what to look at if the engine does not have the path
 }
 
-// Call returns the request. The error is an *[UnsupportedError] if no version of the engine can do this.
+// ErrModelName is returned for a name that cannot stand in the path of a request.
+var ErrModelName = errors.New("model: . and .. are no names of models of Triton: they would change the path of the request")
+
+// Call returns the request. The error is an *[UnsupportedError] if no version of the engine can do this, or [ErrModelName].
 //
 // Sources: the pages of vLLM and SGLang on LoRA, of Ollama on its API and its questions and answers;
 // ggml-org/llama.cpp: tools/server/README.md, "model management"; triton-inference-server/server: docs/protocol/extension_model_repository.md.
@@ -66,6 +70,9 @@ func (l Loading) Call() (LoadingCall, error) {
 		return call("/models/"+verb(l.Unload), map[string]any{"model": l.Name},
 			"llama.cpp loads models while it runs only as a router, which is a llama-server that was started without a model"), nil
 	case "triton":
+		if l.Name == "." || l.Name == ".." { // which PathEscape leaves as they are
+			return LoadingCall{}, ErrModelName
+		}
 		return call("/v2/repository/models/"+url.PathEscape(l.Name)+"/"+verb(l.Unload), map[string]any{},
 			"Triton has this path at its KServe port, with --model-control-mode=explicit; its OpenAI front end may lack it"), nil
 	case "tgi":
@@ -131,9 +138,11 @@ func (e *EngineError) Error() string {
 	return text
 }
 
-// Outcome returns what the engine said in its answer to the request, or an *[EngineError].
-func (c LoadingCall) Outcome(status int, body []byte) (said string, err error) {
+// Outcome returns what the engine said in its answer to the request, or an *[EngineError]. redact takes secrets out of the engine's words when
+// they are decoded, and before they are shortened.
+func (c LoadingCall) Outcome(status int, body []byte, redact func(string) string) (said string, err error) {
 	said, refused := loadingWords(body)
+	said = printable(redact(said))
 	if status >= 200 && status < 300 && !refused {
 		return said, nil
 	}
@@ -159,7 +168,7 @@ func loadingWords(body []byte) (said string, refused bool) {
 		if strings.HasPrefix(text, "<") {
 			return "a web page", false
 		}
-		return printable(text), false
+		return text, false
 	}
 	said = answer.Message
 	var inner struct {
@@ -178,5 +187,5 @@ func loadingWords(body []byte) (said string, refused bool) {
 	case said == "" && answer.DoneReason != "":
 		said = answer.DoneReason
 	}
-	return printable(said), refused || answer.Success != nil && !*answer.Success
+	return said, refused || answer.Success != nil && !*answer.Success
 }

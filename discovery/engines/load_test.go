@@ -41,6 +41,16 @@ func TestLoadingUnsupported(t *testing.T) {
 	}
 }
 
+// A name that would change the path of the request is refused.
+func TestLoadingNamesOfPaths(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{".", ".."} {
+		if c, err := (Loading{Engine: "triton", Name: name}).Call(); !errors.Is(err, ErrModelName) {
+			t.Errorf("%s: %q, %v", name, c.Path, err)
+		}
+	}
+}
+
 // The engine's own words come back, of each form in which engines say them.
 func TestLoadingOutcome(t *testing.T) {
 	t.Parallel()
@@ -50,7 +60,7 @@ func TestLoadingOutcome(t *testing.T) {
 	}
 	f := func(status int, body, said, failure string) {
 		t.Helper()
-		got, err := call.Outcome(status, []byte(body))
+		got, err := call.Outcome(status, []byte(body), asItIs)
 		text := ""
 		if err != nil {
 			text = err.Error()
@@ -73,4 +83,25 @@ func TestLoadingOutcome(t *testing.T) {
 	f(500, "<html>", "", "the engine answered 500: a web page")
 	f(500, "", "", "the engine answered 500: no reason")
 	f(500, strings.Repeat("x", 10_000), "", "the engine answered 500: "+strings.Repeat("x", maxShown)+"…")
+}
+
+func asItIs(said string) string { return said }
+
+// A secret is taken out of the decoded words, also where they are shortened within it.
+func TestLoadingOutcomeWithoutSecrets(t *testing.T) {
+	t.Parallel()
+	const secret = "s3cret/key"
+	redact := func(said string) string { return strings.ReplaceAll(said, secret, "…") }
+	filler := strings.Repeat("x", maxShown-4)
+	for body, want := range map[string]string{
+		`{"message": "bad key s3cret\/key"}`:               "bad key …",
+		`{"error": {"message": "\u00733cret/key is bad"}}`: "… is bad",
+		`{"message": "` + filler + `s3cret\/key"}`:         filler + "…",
+		"no JSON: s3cret/key":                              "no JSON: …",
+	} {
+		_, err := LoadingCall{}.Outcome(401, []byte(body), redact)
+		if want = "the engine answered 401: " + want; err == nil || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
 }
