@@ -72,13 +72,37 @@ func Handler(c Config) http.Handler {
 	addProfiles(mux)
 	mux.HandleFunc("/api/", apiOff)
 	if c.API != nil {
-		mux.Handle("/api/v1/", c.API)
 		pages = append(pages, "/api/v1/openapi.json")
 	}
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		writeText(w, http.StatusOK, strings.Join(pages, "\n")+"\n")
 	})
-	return newGuard(c.Hosts, mux)
+	return newGuard(c.Hosts, limitBodies(withAPI(c.API, mux)))
+}
+
+// withAPI serves the paths of the admin API before the mux would redirect those that are not clean.
+func withAPI(api, pages http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if api != nil && strings.HasPrefix(r.URL.EscapedPath()+"/", "/api/v1/") {
+			api.ServeHTTP(w, r)
+			return
+		}
+		pages.ServeHTTP(w, r)
+	})
+}
+
+// bodyTimeout bounds the time in which a request sends its body.
+const bodyTimeout = 30 * time.Second
+
+// limitBodies sets a read deadline for requests with a body. [http.Server.ReadTimeout] would also end requests without one that run longer, such
+// as profiles: the server reads on while they run.
+func limitBodies(pages http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength != 0 {
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout)) // not in tests without a connection
+		}
+		pages.ServeHTTP(w, r)
+	})
 }
 
 // apiOff answers what no API serves.

@@ -109,7 +109,8 @@ func (a *api) actionRoutes() []route {
 	return append(all,
 		a.stateRoute("drain", fleet.StateDraining, "Send no new requests to an endpoint",
 			"Sets state: draining in its document. Its running requests go on, its health is still checked, and its slots count nowhere. "+
-				"The answer is 409 if it is the last endpoint that serves a model, unless it is forced."),
+				"The answer is 409 if, by the documents, no other endpoint would serve a model then, unless it is forced. "+
+				"The health of the other endpoints does not count: look first at colonnade status, whether their engines are up."),
 		a.stateRoute("undrain", "", "Send requests to an endpoint again", "Takes the field state out of its document."),
 		a.loadRoute("load", false, "Load a model or an adapter on the engine of an endpoint",
 			"In the way of the engine: LoRA adapters of vLLM and SGLang, models of Ollama, of a llama.cpp router and of Triton. The answer is 501 for others. "),

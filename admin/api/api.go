@@ -2,7 +2,6 @@ package api
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -62,7 +61,20 @@ func Handler(c Config) (http.Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot describe the admin API: %w", err)
 	}
-	return a.mux, nil
+	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		if isUnclean(request) { // the mux would redirect it, and without a token
+			a.serve(w, request, nil)
+			return
+		}
+		a.mux.ServeHTTP(w, request)
+	}), nil
+}
+
+// isUnclean reports whether the path of a request has an empty name before its end, or one that is . or .. as it is written.
+func isUnclean(request *http.Request) bool {
+	names := strings.Split(strings.TrimPrefix(request.URL.EscapedPath(), "/"), "/")
+	last := len(names) - 1
+	return slices.Contains(names, ".") || slices.Contains(names, "..") || slices.Contains(names[:last], "")
 }
 
 // addStubs keeps the mux from redirecting a path without the name of a document to the same path with a slash at its end.
@@ -93,17 +105,23 @@ type answer struct {
 	media  string // type of text
 }
 
-// serve carries out a request of one route, or of none.
+// serve carries out a request of one route, or of none. A client without a valid token has a short time for its body, whatever the route.
 func (a *api) serve(w http.ResponseWriter, request *http.Request, r *route) {
-	limit := requestTimeout
-	if r != nil {
-		limit = cmp.Or(r.timeout, requestTimeout)
+	limit, connection := requestTimeout, http.NewResponseController(w)
+	_ = connection.SetReadDeadline(time.Now().Add(limit)) // not in tests without a connection
+	c := &call{Request: request}
+	var done *answer
+	err := a.admit(c, r)
+	if err == nil {
+		if r != nil && r.timeout > 0 {
+			limit = r.timeout
+			_ = connection.SetReadDeadline(time.Now().Add(limit)) // the end of it would cancel the request
+		}
+		ctx, cancel := context.WithTimeout(request.Context(), limit)
+		defer cancel()
+		c.Request = request.WithContext(ctx)
+		done, err = a.answer(c, r)
 	}
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(limit)) // not in tests without a connection
-	ctx, cancel := context.WithTimeout(request.Context(), limit)
-	defer cancel()
-	c := &call{Request: request.WithContext(ctx)}
-	done, err := a.answer(c, r)
 	if err != nil {
 		failed := asError(err)
 		done = &answer{status: failed.Status, header: failed.Header, body: map[string]*Error{"error": failed}}
@@ -111,16 +129,22 @@ func (a *api) serve(w http.ResponseWriter, request *http.Request, r *route) {
 	write(w, done)
 }
 
-func (a *api) answer(c *call, r *route) (*answer, error) {
-	if r == nil || !r.open {
-		if err := a.authenticate(c); err != nil {
-			return nil, err
-		}
+// admit authenticates a request, unless its route is open.
+func (a *api) admit(c *call, r *route) error {
+	if r != nil && r.open {
+		return nil
 	}
+	return a.authenticate(c)
+}
+
+func (a *api) answer(c *call, r *route) (*answer, error) {
 	if r == nil {
 		return nil, a.noRoute(c.Request)
 	}
 	if err := r.checkQuery(c.Request); err != nil {
+		return nil, err
+	}
+	if err := r.checkConditions(c.Request); err != nil {
 		return nil, err
 	}
 	return r.handle(c)
@@ -150,6 +174,9 @@ func (a *api) authenticate(c *call) error {
 
 // noRoute says what is wrong with a request that no route is for.
 func (a *api) noRoute(r *http.Request) *Error {
+	if isUnclean(r) {
+		return errBadRequest("", fmt.Sprintf("the path %.200q has an empty name, or one that is . or ..: names of documents have none of these; write slashes within a name as %%2F", r.URL.Path))
+	}
 	var allowed []string
 	for _, method := range methods {
 		other := r.Clone(r.Context())

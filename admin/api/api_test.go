@@ -7,8 +7,11 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"go.uber.org/goleak"
 )
@@ -114,4 +117,70 @@ func TestUnknownPaths(t *testing.T) {
 		t.Errorf("got %v", got.Header)
 	}
 	c.do("GET", "/api/v1/openapi.json?x=1", "").want(t, 400, `the query has the parameter \"x\"`)
+}
+
+// A path with an empty name or with dots is refused, and not redirected; without a token, the token is asked for first.
+func TestUncleanPaths(t *testing.T) {
+	t.Parallel()
+	c := open(t, Config{})
+	for _, path := range []string{"/api/v1/models/a//b", "/api/v1//models", "/api/v1/models/../keys", "/api/v1/models/./a"} {
+		c.token = aliceToken
+		c.do("PUT", path, "{}", jsonBody...).want(t, 400, "has an empty name")
+		c.token = ""
+		c.do("PUT", path, "{}", jsonBody...).want(t, 401)
+	}
+}
+
+// A condition without an ETag is refused on each change, and any condition where none is checked.
+func TestConditionsThatAreNotRight(t *testing.T) {
+	t.Parallel()
+	c := open(t, Config{NoStore: "it has no documents"})
+	for _, value := range []string{"", " ", ",", "42", `"42`, `*, "42"`} {
+		for _, name := range []string{"If-Match", "If-None-Match"} {
+			c.do("PUT", "/api/v1/models/a", "{}", "Content-Type", typeJSON, name, value).want(t, 400, `"field": "`+name+`"`, "ETags in quotes")
+			c.do("DELETE", "/api/v1/models/a", "", name, value).want(t, 400, `"field": "`+name+`"`)
+		}
+	}
+	c.do("POST", "/api/v1/keys", "{}", "Content-Type", typeJSON, "If-None-Match", "*").want(t, 400, "takes no conditions")
+	c.do("POST", "/api/v1/keys", "{}", "Content-Type", typeJSON, "If-Match", "").want(t, 400, "takes no conditions")
+	for _, value := range []string{"*", `"a"`, `W/"a" , "b"`, `, "a,b",`} {
+		c.do("PUT", "/api/v1/models/a", "{}", "Content-Type", typeJSON, "If-Match", value).want(t, 409)
+	}
+}
+
+// deadlines records the read deadlines of a connection.
+type deadlines struct {
+	http.ResponseWriter
+	set []time.Time
+}
+
+func (d *deadlines) SetReadDeadline(at time.Time) error {
+	d.set = append(d.set, at)
+	return nil
+}
+
+// Only a client with a valid token has the long time of a route.
+func TestLongDeadlinesNeedAToken(t *testing.T) {
+	t.Parallel()
+	c := open(t, Config{})
+	f := func(token string, want ...time.Duration) {
+		t.Helper()
+		synctest.Test(t, func(t *testing.T) {
+			r := httptest.NewRequest("POST", "/api/v1/endpoints/ams/a/load", strings.NewReader("{}"))
+			r.Header.Set("Authorization", "Bearer "+token)
+			d := &deadlines{ResponseWriter: httptest.NewRecorder()}
+			start := time.Now()
+			c.handler.ServeHTTP(d, r)
+			var got []time.Duration
+			for _, at := range d.set {
+				got = append(got, at.Sub(start))
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%q: got %v, want %v", token, got, want)
+			}
+		})
+	}
+	f("", requestTimeout)
+	f("wrong-0123456789abcdef", requestTimeout)
+	f(aliceToken, requestTimeout, maxLoading)
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -23,6 +24,28 @@ type conditions struct{ match, noneMatch string }
 
 func (c *call) conditions() conditions {
 	return conditions{strings.Join(c.Header.Values("If-Match"), ","), strings.Join(c.Header.Values("If-None-Match"), ",")}
+}
+
+// etagList is the form of If-Match and If-None-Match.
+var etagList = regexp.MustCompile(`^[ \t]*(\*|(,[ \t]*)*(W/)?"[^"]*"([ \t]*,([ \t]*(W/)?"[^"]*")?)*)[ \t]*$`)
+
+// checkConditions refuses conditions of a change that are not right, or that the route does not take: the change would be made without them.
+func (r *route) checkConditions(request *http.Request) error {
+	if r.method == http.MethodGet {
+		return nil
+	}
+	takes := slices.ContainsFunc(r.header, func(p parameter) bool { return p.name == ifMatch.name })
+	for _, name := range [...]string{ifMatch.name, ifNoneMatch.name} {
+		values, there := request.Header[name]
+		switch value := strings.Join(values, ","); {
+		case !there:
+		case !takes:
+			return errBadRequest(name, name+": this operation takes no conditions; leave the header out")
+		case !etagList.MatchString(value):
+			return errBadRequest(name, fmt.Sprintf(`%s: %.100q: must be *, or ETags in quotes, such as "42"; leave the header out to change the document whatever it is`, name, value))
+		}
+	}
+	return nil
 }
 
 // check returns an error unless the conditions hold for a document.
