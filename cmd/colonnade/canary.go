@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/urfave/cli/v3"
@@ -95,6 +94,20 @@ func (t *canaryTrial) prepare(ctx context.Context, decide change.Decision) error
 		}
 		return same
 	})
+	return t.refuseLeased()
+}
+
+// refuseLeased returns an error if the change has a document under a lease. Its registrar writes it again, also while it is tried.
+func (t *canaryTrial) refuseLeased() error {
+	keys := slices.Clone(t.plan.Edit.Delete)
+	for _, d := range t.plan.Edit.Put {
+		keys = append(keys, d.Key)
+	}
+	for _, key := range keys {
+		if d, _ := change.WithKey(t.plan.Before, key); d.Leased {
+			return fmt.Errorf("nothing was changed: %s is registered under a lease, and its registrar would overwrite a change: have the registrar put it, and leave it out here", key)
+		}
+	}
 	return nil
 }
 
@@ -111,26 +124,24 @@ func (t *canaryTrial) run(ctx context.Context, name string) error {
 	} else if err != nil {
 		return fmt.Errorf("nothing was changed: %s: %w", t.node.name(), err)
 	}
-	staged, lost := context.WithCancelCause(ctx)
-	var keeping sync.WaitGroup
-	keeping.Go(func() {
-		if err := stage.Keep(staged); err != nil {
-			lost(err)
-		}
-	})
-	defer func() { // also after a panic, and after the commit, which takes the change itself away
-		lost(nil)
-		keeping.Wait()
-		stage.Withdraw(context.WithoutCancel(ctx))
-	}()
-	if err := t.try(staged, stage); err != nil {
-		return fmt.Errorf("the change was taken back from %s, and no other node had it: %s", t.node.name(), command.Printable(err.Error()))
+	kept := keepStage(ctx, stage)
+	defer kept.end() // also after a panic, and after the commit, which takes the change itself away
+	if err := t.try(kept.ctx, stage); err != nil {
+		return fmt.Errorf("%s, and no other node had it: %s", t.takeBack(kept), command.Printable(err.Error()))
 	}
-	done, err := t.commit(ctx, stage)
+	done, err := t.commit(ctx, kept)
 	if err != nil {
 		return err
 	}
 	return t.followAll(ctx, done)
+}
+
+// takeBack takes the staged change back, and says so, or how long the node still has it.
+func (t *canaryTrial) takeBack(kept *keptStage) string {
+	if err := kept.end(); err != nil {
+		return fmt.Sprintf("%s has the change until its lease ends, at most %s from now, since etcd does not take it back (%v)", t.node.name(), maxStagedTTL, err)
+	}
+	return "the change was taken back from " + t.node.name()
 }
 
 // begin finds the node, checks that it can be watched, and counts its requests before the change.

@@ -17,29 +17,35 @@ import (
 )
 
 // commit carries the change out for all nodes, in place of the staged one, unless others have changed documents since it was decided.
-func (t *canaryTrial) commit(ctx context.Context, stage *etcd.Stage) (etcd.Change, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout) // half of it would not be known
+func (t *canaryTrial) commit(ctx context.Context, kept *keptStage) (etcd.Change, error) {
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout) // half of it would not be known
 	defer cancel()
 	e := t.plan.Edit
 	if e.Confirm { // deletions of others since the review would be confirmed with these
-		if err := checkHeld(ctx, t.docs.Client, e.Delete, t.cmd.ErrWriter); err != nil {
-			return etcd.Change{}, fmt.Errorf("the change was taken back from %s, and not applied: %w", t.node.name(), err)
+		if err := checkHeld(bounded, t.docs.Client, e.Delete, t.cmd.ErrWriter); err != nil {
+			return etcd.Change{}, fmt.Errorf("%s, and not applied: %w", t.takeBack(kept), err)
 		}
 	}
-	e.Stage = stage
-	done, err := t.docs.Writer().Commit(ctx, t.read, e)
+	e.Stage = kept.Stage
+	all, err := t.docs.Writer().Commit(bounded, t.read, e)
+	var done etcd.Change
 	switch {
 	case errors.Is(err, etcd.ErrChanged):
-		return etcd.Change{}, fmt.Errorf("the change was taken back from %s, and not applied: %s; run this again, which tries it with these", t.node.name(), t.othersChanged(ctx))
+		return done, fmt.Errorf("%s, and not applied: %s; run this again, which tries it with these", t.takeBack(kept), t.othersChanged(bounded))
 	case errors.Is(err, etcd.ErrStageLost):
-		return etcd.Change{}, fmt.Errorf("not applied: %w: its lease has expired, or it was deleted", err)
-	case err != nil && len(done) == 0:
-		return etcd.Change{}, fmt.Errorf("%w; whether the change was applied is not known: see colonnade config history", err)
-	case err != nil: // it is applied, and its confirmation has no number
+		return done, fmt.Errorf("not applied: %w: its lease has expired, or it was deleted", err)
+	case len(all) > 0:
+		done = all[0]
+	default:
+		if done, err = t.settled(ctx, kept, err); err != nil {
+			return done, err
+		}
+	}
+	if err != nil { // it is applied, and its confirmation has no number
 		t.progress.note(err.Error())
 	}
-	t.progress.note(fmt.Sprintf("applied to all nodes at revision %d; to undo it: colonnade config rollback %d", done[0].Revision, done[0].Revision-1))
-	return done[0], nil
+	t.progress.note(fmt.Sprintf("applied to all nodes at revision %d; to undo it: colonnade config rollback %d", done.Revision, done.Revision-1))
+	return done, nil
 }
 
 // othersChanged says what others have changed since the change was decided.

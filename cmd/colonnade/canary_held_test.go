@@ -47,9 +47,9 @@ func (t *canaryTrial) decide(tb testing.TB, e etcd.Edit) {
 }
 
 // stage stages the change of the trial.
-func (t *canaryTrial) stage(tb testing.TB) *etcd.Stage {
+func (t *canaryTrial) stage(tb testing.TB, ttl time.Duration) *etcd.Stage {
 	tb.Helper()
-	stage, err := t.docs.Writer().Stage(tb.Context(), canaryKey, t.plan.Edit, 10*time.Second)
+	stage, err := t.docs.Writer().Stage(tb.Context(), canaryKey, t.plan.Edit, ttl)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func TestCanaryCommitConfirmsNothingElse(t *testing.T) {
 	put(t, s, map[string]string{"accounts/acme": "{}"})
 	trial := newTrial(t, s, node.ConfigState{Node: "ams-1", PendingDeletions: []string{"models/a"}})
 	trial.decide(t, etcd.Edit{Delete: []string{"accounts/acme"}, Confirm: true})
-	_, err := trial.commit(t.Context(), trial.stage(t))
+	_, err := trial.commit(t.Context(), keepStage(t.Context(), trial.stage(t, maxStagedTTL)))
 	if err == nil || !strings.Contains(err.Error(), "not applied: ") || !strings.Contains(err.Error(), "1 deletion held back by ams-1: models/a") {
 		t.Errorf("committed: %v", err)
 	}

@@ -60,8 +60,7 @@ func (w Writer) Stage(ctx context.Context, node string, e Edit, ttl time.Duratio
 	}
 	s := &Stage{client: w.Client, key: w.Prefix + StagedKey(node), lease: lease.ID, ttl: ttl}
 	if err := s.put(ctx, w.Prefix+node, value); err != nil {
-		s.Withdraw(context.WithoutCancel(ctx))
-		return nil, err
+		return nil, errors.Join(err, s.Withdraw(context.WithoutCancel(ctx)))
 	}
 	return s, nil
 }
@@ -124,11 +123,14 @@ func (s *Stage) renew(ctx context.Context) error {
 	return err
 }
 
-// Withdraw takes the change away. If etcd does not answer, the lease does it when it expires.
-func (s *Stage) Withdraw(ctx context.Context) {
+// Withdraw takes the change away, so that it cannot be committed any more. With an error, the lease does it when it expires.
+func (s *Stage) Withdraw(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.ttl/leaseRenewals)
 	defer cancel()
-	_, _ = s.client.Revoke(ctx, s.lease)
+	if _, err := s.client.Revoke(ctx, s.lease); err != nil && !errors.Is(err, rpctypes.ErrLeaseNotFound) {
+		return fmt.Errorf("cannot withdraw the staged change: %w", err)
+	}
+	return nil
 }
 
 // taken returns the condition that the change is still staged, and the operation that takes it away.

@@ -97,7 +97,9 @@ func TestStagedChange(t *testing.T) {
 	if retryErrors(w, "a") != 9 || retryErrors(w, "c") != -1 {
 		t.Errorf("the change of another document has ended the staged one: %d, %d", retryErrors(w, "a"), retryErrors(w, "c"))
 	}
-	stage.Withdraw(s.ctx())
+	if err := stage.Withdraw(s.ctx()); err != nil {
+		t.Error(err)
+	}
 	becomes(t, w, "a", 1)
 	becomes(t, w, "b", -1)
 	becomes(t, w, "c", 3)
@@ -212,7 +214,9 @@ func TestStageOnce(t *testing.T) {
 	if _, err := bob.Stage(s.ctx(), "entries/none", e, stagedTTL); !errors.Is(err, etcd.ErrNoNode) {
 		t.Errorf("a node that is not there: %v", err)
 	}
-	first.Withdraw(s.ctx())
+	if err := first.Withdraw(s.ctx()); err != nil {
+		t.Error(err)
+	}
 	second, err := bob.Stage(s.ctx(), canary, e, stagedTTL)
 	if err != nil {
 		t.Fatal(err)
@@ -300,7 +304,9 @@ func TestCommitStagedLate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.Stage.Withdraw(s.ctx())
+	if err := e.Stage.Withdraw(s.ctx()); err != nil {
+		t.Error(err)
+	}
 	if _, err := s.writer().Commit(s.ctx(), now, e); !errors.Is(err, etcd.ErrStageLost) {
 		t.Errorf("after the lease has ended: %v", err)
 	}
@@ -308,7 +314,9 @@ func TestCommitStagedLate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	short.Withdraw(s.ctx())
+	if err := short.Withdraw(s.ctx()); err != nil {
+		t.Error(err)
+	}
 	if err := short.Keep(s.ctx()); !errors.Is(err, etcd.ErrStageLost) {
 		t.Errorf("Keep of a lease that has ended: %v", err)
 	}
