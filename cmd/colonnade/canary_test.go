@@ -35,7 +35,7 @@ func startCanaryTest(t *testing.T) *canaryTest {
 	t.Helper()
 	f := fleettest.Start(t, onebox.Config{Colos: []string{"ams"}, Engine: fleettest.QuickEngine(64)}, "")
 	c := &canaryTest{Fleet: f, t: t, second: startSecondEntry(t, f)}
-	testkit.WaitFor(t, "the second entry to be registered", func() bool { return c.inEtcd("entries/entry-2") })
+	testkit.WaitFor(t, "both entries to be registered", func() bool { return c.inEtcd("entries/entry-1") && c.inEtcd("entries/entry-2") })
 	f.Drive(8, fleettest.AlternatingBodies("demo-chat"), http.StatusTooManyRequests)
 	return c
 }
