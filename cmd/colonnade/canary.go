@@ -125,7 +125,7 @@ func (t *canaryTrial) run(ctx context.Context, name string) error {
 		return fmt.Errorf("nothing was changed: %s: %w", t.node.name(), err)
 	}
 	kept := keepStage(ctx, stage)
-	defer kept.end() // also after a panic, and after the commit, which takes the change itself away
+	defer func() { _ = kept.end() }() // also after a panic, and after the commit, which takes the change itself away
 	if err := t.try(kept.ctx, stage); err != nil {
 		return fmt.Errorf("%s, and no other node had it: %s", t.takeBack(kept), command.Printable(err.Error()))
 	}
