@@ -15,16 +15,13 @@ var ErrWouldBlock = errors.New("nothing to read has arrived")
 // recheck bounds how long Poll relies on the kernel's word that nothing is left to read.
 const recheck = time.Second
 
-// shareAfter is how many times step runs in the connection's own goroutine before a [Pump] calls it: to move a socket costs about as
-// much as a few pieces.
-const shareAfter = 4
-
 // poller is the state of [Conn.Poll] and [Conn.PollShared].
 type poller struct {
 	ready   func(fd uintptr) bool // method value of Conn.pollReady
 	patient bool                  // the read deadline is that of the exchange; otherwise it comes after recheck at most
 	failure error                 // of Poll, for the next Read
 	alone   int                   // how many more times the goroutine of PollShared calls step itself; 0 = always
+	due     bool                  // the connection is to be shared now
 
 	mu      sync.Mutex // held by a shared step, and guards the fields below while shared
 	step    func() bool
@@ -49,28 +46,31 @@ func (c *Conn) Poll(step func() bool) {
 	c.startPoll(step)
 }
 
-// PollShared is Poll for a step that never waits, not even to write. If the connection is busy and has a Pump, another goroutine calls step, and
-// that for many connections.
-func (c *Conn) PollShared(step func() bool) {
+// PollShared is Poll for a step that never waits, not even to write. If the connection has a Pump, another goroutine calls step after a number of
+// calls, and that for many connections. To move a socket there and back costs about as much as a few pieces.
+func (c *Conn) PollShared(after int, step func() bool) {
 	c.poller.alone = 0
 	if c.Pump != nil {
-		c.poller.alone = shareAfter
+		c.poller.alone = after
 	}
 	c.startPoll(step)
 }
 
 func (c *Conn) startPoll(step func() bool) {
-	if c.tls == nil && c.raw != nil && c.Tick == nil {
+	if c.CanPoll() {
 		c.poller.failure = c.poll(step)
 	}
 }
+
+// CanPoll reports whether Poll has an effect.
+func (c *Conn) CanPoll() bool { return c.tls == nil && c.raw != nil && c.Tick == nil }
 
 func (c *Conn) poll(step func() bool) error {
 	p := &c.poller
 	if p.ready == nil {
 		p.ready = c.pollReady
 	}
-	p.step, p.heard, p.patient, p.ended = step, time.Now(), false, false
+	p.step, p.heard, p.patient, p.ended, p.due = step, time.Now(), false, false, false
 	defer func() { p.step, p.active = nil, false }() // after a panic, too
 	for {
 		if err := c.setPollDeadline(); err != nil {
@@ -82,7 +82,8 @@ func (c *Conn) poll(step func() bool) error {
 			return nil
 		case c.cancelled.Load():
 			return ErrCancelled
-		case err == nil: // the connection is to be shared
+		case p.due:
+			p.due = false
 			if err := c.share(); err != nil || p.ended {
 				return err
 			}
@@ -109,6 +110,7 @@ func (c *Conn) pollReady(fd uintptr) bool {
 	}
 	if p.alone > 0 {
 		if p.alone--; p.alone == 0 {
+			p.due = true
 			return true
 		}
 	}

@@ -3,6 +3,7 @@
 package netconn
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -21,17 +22,23 @@ import (
 // collect is how long a busy loop lets chunks arrive before it looks for them, so that it wakes up once for many.
 const collect = 500 * time.Microsecond
 
+// maxLoops is how many loops a pump has at most. One passes some ten thousand chunks a second.
+const maxLoops = 4
+
 // Pump calls the steps of many connections: see [Conn.PollShared]. Each of its loops is one goroutine that waits for one epoll set. Where
 // chunks arrive all the time on many connections, a loop finds several at once, and its memory is in the processor's cache, while the
 // scheduler of Go would wake another goroutine, and often another thread, for each chunk. The loops start with their first connections.
 type Pump struct {
 	loops []pumpLoop
 	next  atomic.Uint32
+
+	mu    sync.Mutex // guards the field below
+	spare *os.File   // its descriptor is free for a connection that comes back when there is no other; nil = none yet
 }
 
 // NewPump returns a pump. The caller must call Close when no connection uses it any more.
 func NewPump() *Pump {
-	return &Pump{loops: make([]pumpLoop, (runtime.GOMAXPROCS(0)+3)/4)}
+	return &Pump{loops: make([]pumpLoop, min((runtime.GOMAXPROCS(0)+3)/4, maxLoops))}
 }
 
 // Close ends the loops. Connections that use them go on with goroutines of their own.
@@ -39,6 +46,32 @@ func (p *Pump) Close() {
 	for i := range p.loops {
 		p.loops[i].close()
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.spare.Close()
+}
+
+// reserve keeps a descriptor for adopt.
+func (p *Pump) reserve() (err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.spare == nil {
+		p.spare, err = os.Open(os.DevNull)
+	}
+	return err
+}
+
+// adopt returns a connection over a duplicate of the descriptor of a socket.
+func (p *Pump) adopt(socket *os.File) (net.Conn, error) {
+	nc, err := net.FileConn(socket)
+	if !errors.Is(err, syscall.EMFILE) && !errors.Is(err, syscall.ENFILE) {
+		return nc, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.spare.Close()
+	p.spare = nil
+	return net.FileConn(socket)
 }
 
 // loop returns the loop for the next connection, or nil if there is none.
@@ -78,12 +111,9 @@ const (
 func (l *pumpLoop) start() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.state == loopNew {
-		l.state = loopEnded
-		if err := l.open(); err == nil {
-			l.state, l.conns, l.done = loopRuns, map[uint64]*poller{}, make(chan struct{})
-			go l.run()
-		}
+	if l.state == loopNew && l.open() == nil { // else the next connection tries again
+		l.state, l.conns, l.done = loopRuns, map[uint64]*poller{}, make(chan struct{})
+		go l.run(l.done)
 	}
 	return l.state == loopRuns
 }
@@ -112,12 +142,12 @@ func (l *pumpLoop) open() (err error) {
 
 func (l *pumpLoop) close() {
 	l.mu.Lock()
-	runs := l.state == loopRuns
-	l.state = loopEnded
+	done := l.done
+	l.state, l.done = loopEnded, nil
 	l.mu.Unlock()
-	if runs {
+	if done != nil { // else it has never begun, or is closed already
 		l.gate.Close()
-		<-l.done
+		<-done
 		_ = unix.Close(l.epoll)
 	}
 }
@@ -129,11 +159,11 @@ func (l *pumpLoop) ended() bool {
 }
 
 // run calls steps until close is called.
-func (l *pumpLoop) run() {
-	defer close(l.done)
+func (l *pumpLoop) run(done chan<- struct{}) {
+	defer close(done)
 	defer l.abandon()
 	var events [128]unix.EpollEvent
-	goroutines := newGoroutineStates()
+	all := newProcessors()
 	for !l.ended() {
 		n, err := eventsNow(l.epoll, events[:])
 		switch {
@@ -148,7 +178,7 @@ func (l *pumpLoop) run() {
 			for i := range events[:n] {
 				l.onEvent(&events[i])
 			}
-			goroutines.rest()
+			all.rest()
 		}
 	}
 }
@@ -165,33 +195,26 @@ func (l *pumpLoop) wait() error {
 	})
 }
 
-// goroutineStates are the numbers of goroutines that run, and that wait for a processor.
-type goroutineStates [2]metrics.Sample
+// processors says whether one is idle.
+type processors [2]metrics.Sample
 
-func newGoroutineStates() *goroutineStates {
-	return &goroutineStates{{Name: "/sched/goroutines/running:goroutines"}, {Name: "/sched/goroutines/runnable:goroutines"}}
+func newProcessors() *processors {
+	return &processors{{Name: "/sched/goroutines/running:goroutines"}, {Name: "/sched/goroutines/runnable:goroutines"}}
 }
 
-// read returns whether a goroutine waits for a processor, and whether a processor is idle.
-func (g *goroutineStates) read() (waits, idle bool) {
-	metrics.Read(g[:])
-	return g[1].Value.Uint64() > 0, g[0].Value.Uint64() < uint64(runtime.GOMAXPROCS(0))
+// idle reports whether no goroutine waits for a processor, and not all processors run one.
+func (p *processors) idle() bool {
+	metrics.Read(p[:])
+	return p[0].Value.Uint64() < uint64(runtime.GOMAXPROCS(0)) && p[1].Value.Uint64() == 0
 }
 
 // rest lets chunks arrive. It keeps the processor for so long if another one is idle: to give it back and to get it again would wake up to three
-// threads.
-func (g *goroutineStates) rest() {
-	switch waits, idle := g.read(); {
-	case waits:
-		runtime.Gosched()
-		return
-	case !idle:
+// threads. Otherwise it must give it back, since a processor that is kept looks neither for input nor for timers.
+func (p *processors) rest() {
+	if p.idle() {
+		holdFor(collect)
+	} else {
 		time.Sleep(collect)
-		return
-	}
-	holdFor(collect)
-	if waits, _ := g.read(); waits {
-		runtime.Gosched()
 	}
 }
 
@@ -273,13 +296,13 @@ func (p *poller) wake() {
 func (c *Conn) share() error {
 	p := &c.poller
 	loop := c.Pump.loop()
-	if loop == nil || c.shareOut() != nil {
+	if loop == nil || c.Pump.reserve() != nil || c.shareOut() != nil {
 		return nil
 	}
+	var ended error
 	fd := p.fd
-	id, err := loop.add(p)
-	if err == nil {
-		err = c.awaitPump(loop)
+	if id, err := loop.add(p); err == nil {
+		ended = c.awaitPump(loop)
 		loop.remove(id, fd)
 	}
 	p.mu.Lock() // no step is under way then
@@ -287,13 +310,11 @@ func (c *Conn) share() error {
 	thrown := p.panic
 	p.panic = nil
 	p.mu.Unlock()
-	if inErr := c.shareIn(fd); inErr != nil && err == nil {
-		err = inErr
-	}
+	err := c.shareIn(fd)
 	if thrown != nil {
 		panic(thrown)
 	}
-	return err
+	return cmp.Or(ended, err)
 }
 
 // awaitPump returns nil when step has returned false or the pump has ended, and an error for a limit that has passed, or after Cancel.
@@ -345,7 +366,9 @@ func (c *Conn) shareOut() error {
 		p.woken = make(chan struct{}, 1)
 	}
 	c.moving.Unlock()
+	p.mu.Lock()
 	p.fd, p.shared = fd, true
+	p.mu.Unlock()
 	_ = c.tcp.Close()
 	return nil
 }
@@ -353,8 +376,9 @@ func (c *Conn) shareOut() error {
 // shareIn undoes shareOut.
 func (c *Conn) shareIn(fd int) error {
 	file := os.NewFile(uintptr(fd), "socket")
-	defer file.Close()
-	nc, err := net.FileConn(file)
+	nc, err := c.Pump.adopt(file)
+	file.Close()
+	_ = c.Pump.reserve() // if it was needed, the file has left a descriptor
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"colonnade/forwarding/netconn"
 )
 
@@ -43,7 +45,7 @@ type pumped struct {
 func pumpAll(c *netconn.Conn, each func(p *pumped, shared bool) bool) *pumped {
 	p := &pumped{}
 	buf := make([]byte, 4<<10)
-	c.PollShared(func() bool {
+	c.PollShared(4, func() bool {
 		shared := strings.Contains(string(debug.Stack()), "pumpLoop")
 		if shared {
 			p.shared++
@@ -303,5 +305,57 @@ func TestTryWriter(t *testing.T) {
 	}
 	if !errors.Is(err, syscall.EPIPE) && !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("to a closed connection: %v", err)
+	}
+}
+
+// A connection comes back also when the process has no descriptor left.
+func TestPumpReturnsTheConnectionWithoutDescriptors(t *testing.T) {
+	c, far, _ := newPumped(t)
+	var before unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &before); err != nil {
+		t.Fatal(err)
+	}
+	var taken []int
+	_, _ = far.Write([]byte("x"))
+	p := pumpAll(c, func(p *pumped, shared bool) bool {
+		_, _ = far.Write([]byte("x"))
+		if !shared || p.got.Len() < shareAfter {
+			return true
+		}
+		few := unix.Rlimit{Cur: 128, Max: before.Max}
+		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &few); err != nil {
+			t.Error(err)
+		}
+		for {
+			fd, err := unix.Dup(1)
+			if err != nil {
+				return false
+			}
+			taken = append(taken, fd)
+		}
+	})
+	for _, fd := range taken {
+		_ = unix.Close(fd)
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &before); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := read(c); err != nil || p.shared == 0 {
+		t.Errorf("after %d shared steps: %v", p.shared, err)
+	}
+}
+
+// A connection that the pump cannot take goes on by itself.
+func TestPumpThatIsClosed(t *testing.T) {
+	t.Parallel()
+	c, far, pump := newPumped(t)
+	pump.Close()
+	_, _ = far.Write([]byte("x"))
+	p := pumpAll(c, func(p *pumped, _ bool) bool {
+		_, _ = far.Write([]byte("x"))
+		return p.got.Len() < 2*shareAfter
+	})
+	if p.err != nil || p.shared != 0 || p.got.Len() != 2*shareAfter {
+		t.Errorf("%q, %d shared steps, %v", p.got.String(), p.shared, p.err)
 	}
 }

@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -14,6 +15,8 @@ import (
 )
 
 const (
+	// sharedAfter is after how many pieces a stream is shared with others.
+	sharedAfter = 4
 	// firstChunks is how many chunks of a followed stream have a call of OnChunk each.
 	firstChunks = 32
 	// chunksOfCall is how many of those after them share one.
@@ -113,6 +116,9 @@ func (r *Relay) deliver(w io.Writer) (int64, error) {
 
 // follow writes the pieces of a stream that need no decision.
 func (r *Relay) follow(w io.Writer) (err error) {
+	if !r.Response.CanFollow() {
+		return nil
+	}
 	if r.chunked {
 		if client := server.NewTryWriter(r.Client); client != nil {
 			return r.followChunked(client)
@@ -132,11 +138,11 @@ func (r *Relay) follow(w io.Writer) (err error) {
 func (r *Relay) followChunked(client *netconn.TryWriter) error {
 	var chunk, rest []byte
 	written := 0
-	for {
-		if err := r.noDeadline(); err != nil {
+	for after := sharedAfter; ; after *= 2 { // a client that is slow again and again is better served by the relay's own goroutine
+		if err := r.moveDeadline(time.Time{}); err != nil {
 			return err
 		}
-		r.Response.FollowShared(func(piece []byte) bool {
+		r.Response.FollowShared(after, func(piece []byte) bool {
 			chunk = appendChunk(chunk[:0], piece)
 			n, err := client.Write(chunk)
 			if rest = chunk[n:]; len(rest) > 0 || err != nil {
@@ -155,8 +161,8 @@ func (r *Relay) followChunked(client *netconn.TryWriter) error {
 		if r.OnChunk != nil {
 			r.OnChunk()
 		}
-		if len(rest) == 0 {
-			return nil
+		if len(rest) == 0 { // what fasthttp writes may wait
+			return r.moveDeadline(time.Now().Add(r.stall()))
 		}
 		rest = nil
 	}
@@ -170,14 +176,17 @@ func appendChunk(dst, piece []byte) []byte {
 	return append(dst, "\r\n"...)
 }
 
-// noDeadline takes the write deadline away, for writes that do not wait, unless the context has ended.
-func (r *Relay) noDeadline() error {
-	r.stallsAt = time.Time{}
-	if err := r.Client.SetWriteDeadline(r.stallsAt); err != nil {
+// moveDeadline sets the write deadline, unless the context has ended; zero means none, for writes that do not wait.
+func (r *Relay) moveDeadline(to time.Time) error {
+	r.stallsAt = to
+	if err := r.Client.SetWriteDeadline(to); err != nil {
 		return err
 	}
 	return r.checkContext()
 }
+
+// stall returns how long one write may wait.
+func (r *Relay) stall() time.Duration { return cmp.Or(r.Stall, netconn.WriteStall) }
 
 // checkContext is called after the write deadline was set: the end of the context moves it afterwards, so either this check or the write
 // notices it. After OnClose, which may cancel the context, the error event must still be written.
@@ -209,11 +218,7 @@ func (r *Relay) watchContext() {
 }
 
 func (r *Relay) write(w io.Writer, p []byte) error {
-	stall := r.Stall
-	if stall == 0 {
-		stall = netconn.WriteStall
-	}
-	began := time.Now()
+	stall, began := r.stall(), time.Now()
 	// To move a deadline costs too much to do it for each piece.
 	if left := r.stallsAt.Sub(began); r.closed || left < stall-stall/8 || left > stall {
 		r.stallsAt = began.Add(stall)

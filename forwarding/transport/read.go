@@ -130,22 +130,23 @@ func (resp *Response) pull() ([]byte, error) {
 // ends before the piece with the API's last event, and before any failure, which Next returns then; for a response that is no stream it ends
 // at once. Follow takes the place of calls of Next, and costs less: see [netconn.Conn.Poll]. use must not call a method of the response.
 func (resp *Response) Follow(use func(p []byte) bool) {
-	if resp.canFollow() {
+	if resp.CanFollow() {
 		resp.conn.Poll(resp.step(use))
 		resp.borrowReader()
 	}
 }
 
-// FollowShared is Follow for a use that never waits. Another goroutine may call it: see [netconn.Conn.PollShared].
-func (resp *Response) FollowShared(use func(p []byte) bool) {
-	if resp.canFollow() {
-		resp.conn.PollShared(resp.step(use))
+// FollowShared is Follow for a use that never waits. Another goroutine may call it after a number of steps: see [netconn.Conn.PollShared].
+func (resp *Response) FollowShared(after int, use func(p []byte) bool) {
+	if resp.CanFollow() {
+		resp.conn.PollShared(after, resp.step(use))
 		resp.borrowReader()
 	}
 }
 
-func (resp *Response) canFollow() bool {
-	return resp.conn != nil && resp.stream != nil && resp.held == nil && !resp.stream.AtEnd()
+// CanFollow reports whether Follow and FollowShared have an effect.
+func (resp *Response) CanFollow() bool {
+	return resp.conn != nil && resp.stream != nil && resp.held == nil && !resp.stream.AtEnd() && resp.conn.CanPoll()
 }
 
 // step returns the step of Follow.
