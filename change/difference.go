@@ -37,8 +37,11 @@ func Differences(before []etcd.Stored, e etcd.Edit) (all []Difference) {
 
 // NewDifference returns what an action does to the document of a key.
 func NewDifference(key, action string, before, after []byte) Difference {
-	if action == etcd.ActionCreated {
+	switch action { // an empty document is another thing than none
+	case etcd.ActionCreated:
 		before = nil
+	case etcd.ActionDeleted:
+		after = nil
 	}
 	d := Difference{Key: key, Action: action}
 	fields, err := document.Differences(key, before, after)
