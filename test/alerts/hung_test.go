@@ -19,11 +19,15 @@ func TestEngineHung(t *testing.T) {
 	})
 	proxy := testkit.NewProxy(t, engine.Listener.Addr().String())
 	f := fleettest.Start(t, fleettest.OneColo(fleettest.QuickEngine(2)), fmt.Sprintf("key: endpoints/ams/own\nurl: http://%s\npool: own\n"+
-		"health: {interval: 20ms, timeout: 50ms, silence: 200ms}\n---\nkey: models/own\npool: own\n", proxy.Address))
+		"health: {interval: 20ms, timeout: 400ms, silence: 900ms}\n---\nkey: models/own\npool: own\n", proxy.Address))
+	isIn := func(state string) func() bool {
+		return func() bool { return f.Pool("ams", "own").Endpoints[0].State == state }
+	}
+	testkit.WaitFor(t, "the endpoint to be up", isIn("up"))
 	r := start(f)
 	proxy.Swallow()
 	c := f.BeginChat(fleettest.StubBody)
-	testkit.WaitFor(t, "the endpoint to be silent", func() bool { return f.Pool("ams", "own").Endpoints[0].State == "silent" })
+	testkit.WaitFor(t, "the endpoint to be silent", isIn("silent"))
 	r.scrape()
 	c.Close()
 	proxy.Heal()
