@@ -131,6 +131,7 @@ func TestExamplesInHelp(t *testing.T) {
 	}
 	const newest = "$(colonnade config history -json | jq '.[0].revision')"
 	w := newWorkplace(t, f.etcd, "10.0.0.7:9443", f.colos["ams"].admin, "colonnade status -admin 127.0.0.1:9080", "colonnade status -admin "+f.colos["ams"].admin,
+		"config delete endpoints/", "config delete -ignore-missing endpoints/", "config delete owners/", "config delete -ignore-missing owners/", // they are no documents of this fleet
 		"history 5127", "history "+newest, "rollback 5127", "rollback $(("+newest+" - 1))", "rollback -dry-run 5127", "rollback -dry-run $(("+newest+" - 1))",
 		"http://127.0.0.1:9080", "http://"+f.entry.admin, "127.0.0.1:9080", f.entry.admin,
 		"http://127.0.0.1:8000", "http://"+f.engines["ams/1"].address, "127.0.0.1:8000", etcdtest.FreeAddress(t), "-data-dir var", "-data-dir "+f.entry.dir, "/tmp/fleet", t.TempDir(), "/var/lib/colonnade", t.TempDir())
