@@ -92,6 +92,7 @@ func TestDistanceOfAnswers(t *testing.T) {
 	t.Parallel()
 	const away = 20 * time.Millisecond
 	ams := &farColo{away: away}
+	began := time.Now()
 	url, e := startEntryWith(t, Config{Table: tableFunc(tableOf(t, "key: models/m\n"+colo(t, "ams", ams.ServeHTTP)))}, t.TempDir())
 	if c := observedColo(t, e, "ams"); c.Measured || c.RoundTripMillis != 100 || c.MeasuredAt != nil {
 		t.Errorf("before the first answer: %+v", c)
@@ -113,7 +114,8 @@ func TestDistanceOfAnswers(t *testing.T) {
 	if !c.Measured || c.RoundTripMillis < 20 || c.MeasuredAt == nil {
 		t.Errorf("after an answer: %+v", c)
 	}
-	if n := ams.pings.Load(); n != 0 {
+	// An entry that has had no answer for 100 ms asks whether a colo believes it, on a slow machine also this one.
+	if n := ams.pings.Load(); n != 0 && time.Since(began) < 8*away {
 		t.Errorf("%d pings although no plan goes by distance", n)
 	}
 }
