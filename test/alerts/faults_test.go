@@ -13,6 +13,7 @@ import (
 
 	"colonnade/forwarding/hop"
 	"colonnade/internal/etcdtest"
+	"colonnade/internal/faultproxy"
 	"colonnade/internal/fleettest"
 	"colonnade/internal/simengine"
 	"colonnade/internal/testkit"
@@ -102,8 +103,10 @@ func TestColoLost(t *testing.T) {
 	t.Parallel()
 	c := onebox.Config{Colos: []string{"ams", "fra"}, Latency: onebox.Latency{{"ams", "fra"}: time.Millisecond}, Engine: fleettest.QuickEngine(2)}
 	r := start(fleettest.Start(t, c, "key: models/far\npool: demo\nrouting: {steps: [{colos: [fra]}]}"))
-	r.Proxy(onebox.EntryPlace, "fra-1").Refuse()
+	link := r.Proxy(onebox.EntryPlace, "fra-1")
+	link.Refuse()
 	testkit.WaitFor(t, "the colo to be unreached", func() bool {
+		link.InjectOpen(faultproxy.Fault{Kind: faultproxy.Reset}) // a connection of an earlier ping or request would serve on
 		r.Chat(`{"model":"far","max_tokens":1,"messages":[]}`)
 		return r.Metric(r.Entry.Admin, `colonnade_colo_unreached{colo="fra"}`) == 1
 	})
