@@ -92,7 +92,7 @@ func TestSilentEngineReturnsWithItsHealthCheck(t *testing.T) {
 			t.Errorf("idle, it is %+v", h)
 		}
 		s.setHealth("one", nil)
-		time.Sleep(10 * time.Second)
+		time.Sleep(30 * time.Second) // a check that hangs ends, and the next one follows after an interval with jitter
 		s.wantLoad("a", 2, 2, "after a health check that was answered")
 		if h := s.state("a", "one"); h.State != "up" || h.Reason != "" {
 			t.Errorf("it is %+v", h)
@@ -155,7 +155,7 @@ func TestSilenceIsLoggedOnce(t *testing.T) {
 		s.hang("one")
 		time.Sleep(time.Minute)
 		s.setHealth("one", nil)
-		time.Sleep(10 * time.Second)
+		time.Sleep(30 * time.Second) // a check that hangs ends, and the next one follows after an interval with jitter
 		g.Release()
 		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
 		if len(lines) != 2 {

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"colonnade/forwarding/peer"
 	"colonnade/homes"
 	"colonnade/homes/keeper"
+	"colonnade/permits"
 )
 
 // ownWait is the longest time for which a server that has registered waits for its engines before it serves, so that requests that must not
@@ -108,13 +110,30 @@ func (r *runtime) publishPools(ctx context.Context, srv *colo.Server, self *serv
 			return nil
 		case <-tick.C:
 		}
-		t, slots := r.watcher.Table(), map[string]int{}
-		for _, p := range srv.Pools() {
-			if len(t.Endpoints(r.siblings.colo, p.Pool)) > 0 && r.siblings.keeper.Home(p.Pool).Here {
-				slots[p.Pool] = p.Limit
-			}
+		t := r.watcher.Table()
+		slots, known := slotsOf(srv.Pools(), func(pool string) bool {
+			return len(t.Endpoints(r.siblings.colo, pool)) > 0 && r.siblings.keeper.Home(pool).Here
+		})
+		if !known {
+			continue
 		}
 		// If etcd does not answer, it gets the document with a later renewal.
 		_ = self.change(ctx, func(d *fleet.Server) { d.Pools = fleet.RegisteredPools(slots) })
 	}
+}
+
+// slotsOf returns the slots of the pools that are registered. They are not known while another server may still grant all slots of one of
+// these: such a pool would look as though its engines were down.
+func slotsOf(pools []permits.Stats, registered func(pool string) bool) (slots map[string]int, known bool) {
+	slots = map[string]int{}
+	for _, p := range pools {
+		if !registered(p.Pool) {
+			continue
+		}
+		slots[p.Pool] = p.Limit
+		if p.Limit == 0 && slices.ContainsFunc(p.Endpoints, func(e permits.EndpointStats) bool { return e.Withheld }) {
+			return nil, false
+		}
+	}
+	return slots, true
 }
