@@ -3,6 +3,7 @@ package colo
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"colonnade/admission"
@@ -40,6 +41,26 @@ func (s *Server) Pools() []permits.Stats {
 		all = append(all, p.Stats())
 	}
 	return all
+}
+
+// Slots returns the slots of the pools that are wanted. They are not known while another server may still grant all slots of one of these: such
+// a pool would look as though its engines were down.
+func (s *Server) Slots(wanted func(pool string) bool) (slots map[string]int, known bool) {
+	return slotsOf(s.Pools(), wanted)
+}
+
+func slotsOf(pools []permits.Stats, wanted func(pool string) bool) (slots map[string]int, known bool) {
+	slots = map[string]int{}
+	for _, p := range pools {
+		if !wanted(p.Pool) {
+			continue
+		}
+		slots[p.Pool] = p.Limit
+		if p.Limit == 0 && slices.ContainsFunc(p.Endpoints, func(e permits.EndpointStats) bool { return e.Withheld }) {
+			return nil, false
+		}
+	}
+	return slots, true
 }
 
 // PoolDown is a pool that has engines, none of which is up.

@@ -341,7 +341,11 @@ func TestServersOfAColoAreOneAttempt(t *testing.T) {
 func TestRequestsOfAnUnreachedColoGoOn(t *testing.T) {
 	t.Parallel()
 	half, rest := make(chan struct{}), make(chan struct{})
-	table := tableOf(t, "key: models/m\n"+colo(t, "ams", func(w http.ResponseWriter, _ *http.Request) {
+	table := tableOf(t, "key: models/m\n"+colo(t, "ams", func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/v1/chat/completions" { // a ping
+			http.NotFound(w, r)
+			return
+		}
 		w.Header().Set(hop.HeaderAttempts, "1")
 		w.Header().Set("Content-Type", "text/event-stream")
 		_, _ = io.WriteString(w, "data: {\"choices\":[]}\n\n")

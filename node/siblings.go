@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -14,7 +13,6 @@ import (
 	"colonnade/forwarding/peer"
 	"colonnade/homes"
 	"colonnade/homes/keeper"
-	"colonnade/permits"
 )
 
 // ownWait is the longest time for which a server that has registered waits for its engines before it serves, so that requests that must not
@@ -111,7 +109,7 @@ func (r *runtime) publishPools(ctx context.Context, srv *colo.Server, self *serv
 		case <-tick.C:
 		}
 		t := r.watcher.Table()
-		slots, known := slotsOf(srv.Pools(), func(pool string) bool {
+		slots, known := srv.Slots(func(pool string) bool {
 			return len(t.Endpoints(r.siblings.colo, pool)) > 0 && r.siblings.keeper.Home(pool).Here
 		})
 		if !known {
@@ -120,20 +118,4 @@ func (r *runtime) publishPools(ctx context.Context, srv *colo.Server, self *serv
 		// If etcd does not answer, it gets the document with a later renewal.
 		_ = self.change(ctx, func(d *fleet.Server) { d.Pools = fleet.RegisteredPools(slots) })
 	}
-}
-
-// slotsOf returns the slots of the pools that are registered. They are not known while another server may still grant all slots of one of
-// these: such a pool would look as though its engines were down.
-func slotsOf(pools []permits.Stats, registered func(pool string) bool) (slots map[string]int, known bool) {
-	slots = map[string]int{}
-	for _, p := range pools {
-		if !registered(p.Pool) {
-			continue
-		}
-		slots[p.Pool] = p.Limit
-		if p.Limit == 0 && slices.ContainsFunc(p.Endpoints, func(e permits.EndpointStats) bool { return e.Withheld }) {
-			return nil, false
-		}
-	}
-	return slots, true
 }
