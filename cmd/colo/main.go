@@ -32,7 +32,10 @@ func newColo() *cli.Command {
 			if c.Config, err = shared.Config(); err != nil {
 				return err
 			}
+			var ballast command.Ballast
+			defer ballast.Release()
 			return node.RunColo(ctx, c, func(r node.Running) {
+				ballast.Take()
 				c.Logger.Info("serving", "colo", c.Colo, "node", r.Node, "address", r.Address, "admin", r.Admin)
 			})
 		},

@@ -85,7 +85,12 @@ func runServe(ctx context.Context, out io.Writer, c node.ServeConfig) error {
 	defer signal.Stop(reload)
 	c.Reload = reload
 	c.Report = func(line string) { fmt.Fprintln(out, line) }
-	err := node.RunServe(ctx, c, func(r node.Running) { printServing(out, r, c) })
+	var ballast command.Ballast
+	defer ballast.Release()
+	err := node.RunServe(ctx, c, func(r node.Running) {
+		ballast.Take()
+		printServing(out, r, c)
+	})
 	if errors.Is(err, syscall.EADDRINUSE) {
 		err = fmt.Errorf("%w; stop the program that listens there, or choose another address", err)
 	}

@@ -42,7 +42,10 @@ func newEntry() *cli.Command {
 			if c.Open {
 				c.Logger.Warn("this entry is open: requests without a valid key are served as the account open; set -open=false to require keys")
 			}
+			var ballast command.Ballast
+			defer ballast.Release()
 			return node.RunEntry(ctx, c, func(r node.Running) {
+				ballast.Take()
 				c.Logger.Info("serving", "node", r.Node, "address", r.Address, "admin", r.Admin)
 			})
 		},
