@@ -6,7 +6,6 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 )
 
@@ -27,9 +26,9 @@ func PastDeadline() time.Time { return time.Unix(1, 0) }
 // Cancel may be called by any goroutine.
 type Conn struct {
 	net.Conn
-	tcp *net.TCPConn // below Conn
-	tls *TLSConn     // nil without TLS
-	raw syscall.RawConn
+	socket *Socket  // below Conn
+	tls    *TLSConn // nil without TLS
+	wraps  bool     // Conn is that of Wrap
 
 	ReadAhead   []byte               // returned by Read before anything from the connection
 	IdleTimeout time.Duration        // longest time for one Read; 0 = no limit
@@ -44,26 +43,22 @@ type Conn struct {
 	poller    poller
 }
 
-// New returns a Conn over tcp, or over secure, whose TCP connection is tcp; secure is nil without TLS.
-func New(tcp *net.TCPConn, secure *TLSConn) (*Conn, error) {
-	raw, err := tcp.SyscallConn()
-	if err != nil {
-		return nil, err
-	}
-	c := &Conn{Conn: tcp, tcp: tcp, tls: secure, raw: raw}
+// New returns a Conn over socket, or over secure, which lies over socket; secure is nil without TLS.
+func New(socket *Socket, secure *TLSConn) *Conn {
+	c := &Conn{Conn: socket, socket: socket, tls: secure}
 	if secure != nil {
 		c.Conn = secure
 	}
 	c.unread.receive = c.unread.from
 	if secure == nil {
-		announceRest(tcp)
+		announceRest(socket)
 	}
-	return c, nil
+	return c
 }
 
-// Wrap returns a Conn that reads and writes through outer, which lies over tcp and, unless it is nil, secure.
-func Wrap(outer net.Conn, tcp *net.TCPConn, secure *TLSConn) *Conn {
-	return &Conn{Conn: outer, tcp: tcp, tls: secure}
+// Wrap returns a Conn that reads and writes through outer, which lies over socket and, unless it is nil, secure.
+func Wrap(outer net.Conn, socket *Socket, secure *TLSConn) *Conn {
+	return &Conn{Conn: outer, socket: socket, tls: secure, wraps: true}
 }
 
 // Cancel makes current and later reads and writes fail with [ErrCancelled]. The order matters: Cancel sets the flag before the
@@ -165,7 +160,7 @@ func (c *Conn) Abort() {
 	if c.tls != nil {
 		c.tls.Poison()
 	}
-	_ = c.tcp.SetLinger(0)
+	_ = c.socket.SetLinger(0)
 }
 
 // CloseWrite closes the write half.
@@ -173,7 +168,7 @@ func (c *Conn) CloseWrite() error {
 	if c.tls != nil {
 		return c.tls.CloseWrite()
 	}
-	return c.tcp.CloseWrite()
+	return c.socket.CloseWrite()
 }
 
 // WriteWithin writes all of p: each piece of 64 KiB within stall, and everything by limit unless that is zero.

@@ -29,11 +29,7 @@ func pair(t *testing.T) (near, far *net.TCPConn) {
 func newConn(t *testing.T) (near *netconn.Conn, far *net.TCPConn) {
 	t.Helper()
 	tcp, far := pair(t)
-	near, err := netconn.New(tcp, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return near, far
+	return netconn.New(netconn.NewSocket(tcp), nil), far
 }
 
 // read reads a byte, and returns the time that took.

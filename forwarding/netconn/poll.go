@@ -63,7 +63,7 @@ func (c *Conn) startPoll(step func() bool) {
 }
 
 // CanPoll reports whether Poll has an effect.
-func (c *Conn) CanPoll() bool { return c.tls == nil && c.raw != nil && c.Tick == nil }
+func (c *Conn) CanPoll() bool { return c.tls == nil && !c.wraps && c.Tick == nil }
 
 func (c *Conn) poll(step func() bool) error {
 	p := &c.poller
@@ -76,7 +76,7 @@ func (c *Conn) poll(step func() bool) error {
 		if err := c.setPollDeadline(); err != nil {
 			return err
 		}
-		err := c.raw.Read(p.ready)
+		err := c.socket.readWith(p.ready)
 		switch {
 		case p.ended:
 			return nil

@@ -4,7 +4,6 @@ package netconn
 
 import (
 	"encoding/binary"
-	"net"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -14,12 +13,8 @@ import (
 const oobSize = 64
 
 // announceRest makes the kernel say with each read how much is left.
-func announceRest(tcp *net.TCPConn) {
-	raw, err := tcp.SyscallConn()
-	if err != nil {
-		return
-	}
-	_ = raw.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_INQ, 1) })
+func announceRest(s *Socket) {
+	_ = s.raw.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_INQ, 1) })
 }
 
 // receive reads from a socket without waiting, and returns how many bytes are left to read, -1 if that is not known. After the other side

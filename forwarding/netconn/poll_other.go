@@ -2,14 +2,11 @@
 
 package netconn
 
-import (
-	"net"
-	"syscall"
-)
+import "syscall"
 
 const oobSize = 0
 
-func announceRest(*net.TCPConn) {}
+func announceRest(*Socket) {}
 
 // receive reads from a socket, which does not block, and returns that it is not known how many bytes are left.
 func receive(fd int, buf, _ []byte) (n, left int, err error) {

@@ -356,7 +356,7 @@ func (c *Conn) awaitPump(loop *pumpLoop) error {
 func (c *Conn) shareOut() error {
 	fd := -1
 	var failed error
-	err := c.raw.Control(func(old uintptr) { fd, failed = unix.FcntlInt(old, unix.F_DUPFD_CLOEXEC, 0) })
+	err := c.socket.raw.Control(func(old uintptr) { fd, failed = unix.FcntlInt(old, unix.F_DUPFD_CLOEXEC, 0) })
 	if err := errors.Join(err, failed); err != nil {
 		return err
 	}
@@ -369,7 +369,7 @@ func (c *Conn) shareOut() error {
 	p.mu.Lock()
 	p.fd, p.shared = fd, true
 	p.mu.Unlock()
-	_ = c.tcp.Close()
+	_ = c.socket.Close()
 	return nil
 }
 
@@ -382,13 +382,9 @@ func (c *Conn) shareIn(fd int) error {
 	if err != nil {
 		return err
 	}
-	tcp := nc.(*net.TCPConn)
-	raw, err := tcp.SyscallConn()
-	if err != nil {
-		return err
-	}
+	socket := NewSocket(nc.(*net.TCPConn))
 	c.moving.Lock()
 	defer c.moving.Unlock()
-	c.Conn, c.tcp, c.raw = tcp, tcp, raw
+	c.Conn, c.socket = socket, socket
 	return nil
 }

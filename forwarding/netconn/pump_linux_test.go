@@ -273,10 +273,8 @@ func TestPumpWithManyConnections(t *testing.T) {
 func TestTryWriter(t *testing.T) {
 	t.Parallel()
 	tcp, far := pair(t)
-	w, err := netconn.NewTryWriter(tcp)
-	if err != nil {
-		t.Fatal(err)
-	}
+	socket := netconn.NewSocket(tcp)
+	w := netconn.NewTryWriter(socket)
 	piece := bytes.Repeat([]byte("0123456789abcdef"), 64<<10)
 	sent := 0
 	for {
@@ -294,12 +292,13 @@ func TestTryWriter(t *testing.T) {
 	if n, err := io.CopyN(io.Discard, far, int64(sent)); err != nil {
 		t.Errorf("%d of %d bytes arrived: %v", n, sent, err)
 	}
-	_ = tcp.SetWriteDeadline(netconn.PastDeadline())
+	_ = socket.SetWriteDeadline(netconn.PastDeadline())
 	if _, err := w.Write(piece); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("after the deadline: %v", err)
 	}
-	_ = tcp.SetWriteDeadline(time.Time{})
+	_ = socket.SetWriteDeadline(time.Time{})
 	far.Close()
+	var err error
 	for err == nil {
 		_, err = w.Write(piece[:1])
 	}

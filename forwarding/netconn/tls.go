@@ -30,9 +30,9 @@ const (
 // as long as it blocks. Poll, Poison and the close functions must not block, so they only try the lock: when it is taken, Poll has
 // nothing to find that the reader will not find, and close_notify must not be sent into the middle of a record.
 type TLSConn struct {
-	tcp  *net.TCPConn
-	conn *tls.Conn
-	raw  *rawConn
+	socket *Socket
+	conn   *tls.Conn
+	raw    *rawConn
 
 	reading   sync.Mutex // held by Read and Poll; guards the field below
 	readAhead []byte     // read by Poll, for Read
@@ -41,10 +41,10 @@ type TLSConn struct {
 	writeClosed bool       // by close_notify, a failed Write or Poison
 }
 
-// NewTLS returns a connection with TLS over tcp. wrap is [tls.Server] or [tls.Client] with its configuration. onRead, unless it is
+// NewTLS returns a connection with TLS over a socket. wrap is [tls.Server] or [tls.Client] with its configuration. onRead, unless it is
 // nil, is called after each read of encrypted bytes.
-func NewTLS(tcp *net.TCPConn, wrap func(net.Conn) *tls.Conn, onRead func()) *TLSConn {
-	s := &TLSConn{tcp: tcp, raw: &rawConn{TCPConn: tcp, onRead: onRead}}
+func NewTLS(socket *Socket, wrap func(net.Conn) *tls.Conn, onRead func()) *TLSConn {
+	s := &TLSConn{socket: socket, raw: &rawConn{Socket: socket, onRead: onRead}}
 	s.conn = wrap(s.raw)
 	return s
 }
@@ -90,7 +90,7 @@ func (s *TLSConn) closeNotify() {
 	s.writeClosed = true
 	s.raw.setWriting(true)
 	defer s.raw.setWriting(false)
-	_ = s.tcp.SetWriteDeadline(time.Now().Add(closeNotifyTimeout))
+	_ = s.socket.SetWriteDeadline(time.Now().Add(closeNotifyTimeout))
 	_ = s.conn.CloseWrite()
 }
 
@@ -106,13 +106,13 @@ func (s *TLSConn) Poison() {
 // CloseWrite sends close_notify and closes the write half of the TCP connection.
 func (s *TLSConn) CloseWrite() error {
 	s.closeNotify()
-	return s.tcp.CloseWrite()
+	return s.socket.CloseWrite()
 }
 
 // Close sends close_notify, unless that was done before, and closes the TCP connection.
 func (s *TLSConn) Close() error {
 	s.closeNotify()
-	return s.tcp.Close()
+	return s.socket.Close()
 }
 
 // Poll reads, without blocking, the data that has arrived, and keeps it for Read. It reports whether to poll again when more
@@ -138,9 +138,9 @@ func (s *TLSConn) Poll() (again bool, err error) {
 	return false, err
 }
 
-func (s *TLSConn) LocalAddr() net.Addr                { return s.tcp.LocalAddr() }
-func (s *TLSConn) RemoteAddr() net.Addr               { return s.tcp.RemoteAddr() }
-func (s *TLSConn) SetReadDeadline(t time.Time) error  { return s.tcp.SetReadDeadline(t) }
+func (s *TLSConn) LocalAddr() net.Addr                { return s.socket.LocalAddr() }
+func (s *TLSConn) RemoteAddr() net.Addr               { return s.socket.RemoteAddr() }
+func (s *TLSConn) SetReadDeadline(t time.Time) error  { return s.socket.SetReadDeadline(t) }
 func (s *TLSConn) SetWriteDeadline(t time.Time) error { return s.raw.setWriteDeadline(t) }
 
 // SetDeadline sets both deadlines.
@@ -150,7 +150,7 @@ func (s *TLSConn) SetDeadline(t time.Time) error {
 
 // rawConn is the TCP connection below TLS. It knows whether TLS writes for the caller, whose deadline holds, or by itself.
 type rawConn struct {
-	*net.TCPConn
+	*Socket
 	first   []byte // read before the handshake
 	onRead  func()
 	eof     bool // the other side has closed the TCP connection; guarded by TLSConn.reading
@@ -183,14 +183,10 @@ func (b *rawConn) Read(p []byte) (int, error) {
 
 func (b *rawConn) receive(p []byte) (n int, err error) {
 	if !b.polling {
-		return b.TCPConn.Read(p)
-	}
-	raw, err := b.SyscallConn()
-	if err != nil {
-		return 0, err
+		return b.Socket.Read(p)
 	}
 	// Control instead of Read, which would check a deadline that may have passed.
-	if failed := raw.Control(func(fd uintptr) { n, _, err = syscall.Recvfrom(int(fd), p, syscall.MSG_DONTWAIT) }); failed != nil {
+	if failed := b.raw.Control(func(fd uintptr) { n, _, err = syscall.Recvfrom(int(fd), p, syscall.MSG_DONTWAIT) }); failed != nil {
 		return 0, failed
 	}
 	switch {
@@ -209,7 +205,7 @@ func (b *rawConn) Write(p []byte) (int, error) {
 	if b.boundWrite() {
 		defer b.restore()
 	}
-	return b.TCPConn.Write(p)
+	return b.Socket.Write(p)
 }
 
 // boundWrite sets a deadline for a write that TLS makes by itself.
@@ -220,7 +216,7 @@ func (b *rawConn) boundWrite() bool {
 		return false
 	}
 	b.bounded = true
-	_ = b.TCPConn.SetWriteDeadline(time.Now().Add(ownWriteTimeout))
+	_ = b.Socket.SetWriteDeadline(time.Now().Add(ownWriteTimeout))
 	return true
 }
 
@@ -233,7 +229,7 @@ func (b *rawConn) restore() {
 func (b *rawConn) restoreLocked() {
 	if b.bounded {
 		b.bounded = false
-		_ = b.TCPConn.SetWriteDeadline(b.writeDeadline)
+		_ = b.Socket.SetWriteDeadline(b.writeDeadline)
 	}
 }
 
@@ -249,7 +245,7 @@ func (b *rawConn) setWriteDeadline(t time.Time) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.writeDeadline, b.bounded = t, false
-	return b.TCPConn.SetWriteDeadline(t)
+	return b.Socket.SetWriteDeadline(t)
 }
 
 // SetWriteDeadline does nothing: crypto/tls calls it around close_notify, for which [TLSConn.closeNotify] has set a deadline.

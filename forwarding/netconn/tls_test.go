@@ -18,10 +18,10 @@ func tlsPair(t *testing.T) (near, far *netconn.TLSConn, farTCP *net.TCPConn) {
 	t.Helper()
 	tcp, farTCP := pair(t)
 	ca := tlstest.NewCA(t, "test")
-	far = netconn.NewTLS(farTCP, func(raw net.Conn) *tls.Conn {
+	far = netconn.NewTLS(netconn.NewSocket(farTCP), func(raw net.Conn) *tls.Conn {
 		return tls.Server(raw, &tls.Config{Certificates: []tls.Certificate{ca.Pair("", nil)}, SessionTicketsDisabled: true}) //nolint:gosec // a test
 	}, nil)
-	near = netconn.NewTLS(tcp, func(raw net.Conn) *tls.Conn {
+	near = netconn.NewTLS(netconn.NewSocket(tcp), func(raw net.Conn) *tls.Conn {
 		return tls.Client(raw, &tls.Config{RootCAs: ca.Pool(), ServerName: "localhost"}) //nolint:gosec // a test
 	}, nil)
 	done := make(chan error, 1)

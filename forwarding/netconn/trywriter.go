@@ -2,34 +2,29 @@ package netconn
 
 import (
 	"errors"
-	"net"
 	"syscall"
 )
 
 // TryWriter writes to a TCP connection without waiting. It is for one goroutine at a time.
 type TryWriter struct {
-	raw   syscall.RawConn
-	write func(fd uintptr) bool // method value of try
-	p     []byte
-	n     int
-	err   error
+	socket *Socket
+	write  func(fd uintptr) bool // method value of try
+	p      []byte
+	n      int
+	err    error
 }
 
 // NewTryWriter returns a TryWriter for a connection.
-func NewTryWriter(tcp *net.TCPConn) (*TryWriter, error) {
-	raw, err := tcp.SyscallConn()
-	if err != nil {
-		return nil, err
-	}
-	t := &TryWriter{raw: raw}
+func NewTryWriter(s *Socket) *TryWriter {
+	t := &TryWriter{socket: s}
 	t.write = t.try
-	return t, nil
+	return t
 }
 
 // Write writes what the socket takes at once, and returns how many bytes that were. It fails after the write deadline has passed.
 func (t *TryWriter) Write(p []byte) (int, error) {
 	t.p, t.n, t.err = p, 0, nil
-	if err := t.raw.Write(t.write); err != nil {
+	if err := t.socket.writeWith(t.write); err != nil {
 		return t.n, err
 	}
 	t.p = nil

@@ -47,7 +47,7 @@ func (c *Conn) Skip(n int) error {
 func (c *Conn) receive(limit, flags int) ([]byte, error) {
 	u := &c.unread
 	u.limit, u.flags = limit, flags
-	if err := c.raw.Control(u.receive); err != nil {
+	if err := c.socket.raw.Control(u.receive); err != nil {
 		return nil, err
 	}
 	switch {

@@ -75,7 +75,7 @@ func writeUntilClose(t *testing.T, secure bool, response string, whole bool) {
 	var c net.Conn = tcp
 	if secure {
 		config := &tls.Config{RootCAs: ca.Pool(), ServerName: "localhost"}
-		c = netconn.NewTLS(tcp, func(below net.Conn) *tls.Conn { return tls.Client(below, config) }, nil)
+		c = netconn.NewTLS(netconn.NewSocket(tcp), func(below net.Conn) *tls.Conn { return tls.Client(below, config) }, nil)
 	}
 	_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n")
 	got, err := io.ReadAll(c)

@@ -29,7 +29,7 @@ const (
 // A close with unread input resets a connection, and the reset may discard a response that the client has not read yet. So after
 // LingerOnClose, Close first closes the write half and discards input for a while.
 type serverConn struct {
-	tcp     *net.TCPConn
+	tcp     *netconn.Socket
 	tlsConn *netconn.TLSConn // over tcp; nil without TLS
 	keepAlive
 	tlsState
@@ -91,11 +91,7 @@ func NewTryWriter(c net.Conn) *netconn.TryWriter {
 	if !ok || client.tlsConn != nil {
 		return nil
 	}
-	w, err := netconn.NewTryWriter(client.tcp)
-	if err != nil {
-		return nil
-	}
-	return w
+	return netconn.NewTryWriter(client.tcp)
 }
 
 // CloseWrite closes the write half, with TLS after close_notify.

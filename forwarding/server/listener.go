@@ -116,9 +116,9 @@ func (l *listener) register(tcp *net.TCPConn) *serverConn {
 }
 
 func (l *listener) newConn(tcp *net.TCPConn) *serverConn {
-	c := &serverConn{tcp: tcp, keepAlive: keepAlive{listener: l}}
+	c := &serverConn{tcp: netconn.NewSocket(tcp), keepAlive: keepAlive{listener: l}}
 	if l.tls != nil {
-		c.tlsConn = netconn.NewTLS(tcp, func(raw net.Conn) *tls.Conn { return tls.Server(raw, l.tls) }, c.noteBytes)
+		c.tlsConn = netconn.NewTLS(c.tcp, func(raw net.Conn) *tls.Conn { return tls.Server(raw, l.tls) }, c.noteBytes)
 	}
 	return c
 }
@@ -129,7 +129,7 @@ func (l *listener) unregister(c *serverConn) {
 	defer l.mu.Unlock()
 	if _, ok := l.open[c]; ok {
 		delete(l.open, c)
-		l.limiter.remove(c.tcp)
+		l.limiter.remove(c.tcp.TCPConn)
 	}
 }
 

@@ -57,7 +57,7 @@ func (s *withTLS) call(change func(*tls.Config)) *tlsCaller {
 	if change != nil {
 		change(config)
 	}
-	over := netconn.NewTLS(c.TCPConn, func(below net.Conn) *tls.Conn { return tls.Client(below, config) }, nil)
+	over := netconn.NewTLS(netconn.NewSocket(c.TCPConn), func(below net.Conn) *tls.Conn { return tls.Client(below, config) }, nil)
 	return &tlsCaller{caller: c, TLSConn: over, br: bufio.NewReader(over)}
 }
 

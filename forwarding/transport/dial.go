@@ -41,21 +41,18 @@ func dial(ctx context.Context, r *Request, began time.Time) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	tcp := nc.(*net.TCPConn)
-	_ = tcp.SetReadBuffer(netconn.SocketBuffer)
+	socket := netconn.NewSocket(nc.(*net.TCPConn))
+	_ = socket.SetReadBuffer(netconn.SocketBuffer)
 	c := &conn{target: to, trustVersion: to.Peer.Version()} // before the handshake, so that a change during it counts as one after it
 	var secure *netconn.TLSConn
 	if config := to.clientTLS(); config != nil {
-		secure = netconn.NewTLS(tcp, func(below net.Conn) *tls.Conn { return tls.Client(below, config) }, nil)
+		secure = netconn.NewTLS(socket, func(below net.Conn) *tls.Conn { return tls.Client(below, config) }, nil)
 		if err := secure.Conn().HandshakeContext(ctx); err != nil {
-			tcp.Close()
+			socket.Close()
 			return nil, to.Peer.Explain(err)
 		}
 	}
-	if c.Conn, err = netconn.New(tcp, secure); err != nil {
-		tcp.Close()
-		return nil, err
-	}
+	c.Conn = netconn.New(socket, secure)
 	return c, nil
 }
 
