@@ -12,6 +12,7 @@ import (
 	"colonnade/forwarding/netconn"
 	"colonnade/forwarding/server"
 	"colonnade/forwarding/transport"
+	"colonnade/internal/lazyctx"
 )
 
 const (
@@ -51,7 +52,8 @@ type Relay struct {
 	closed     bool
 	blocked    time.Duration
 	stallsAt   time.Time // the write deadline, unless the context has ended
-	detach     func()    // ends watchContext
+	watch      lazyctx.Hook
+	detach     func() // ends watchContext
 }
 
 // SupportsBodyWriteTo makes fasthttp call WriteTo: each piece becomes a flushed chunk, and an error truncates the response.
@@ -205,13 +207,13 @@ func (r *Relay) checkContext() error {
 // this goroutine sets deadlines.
 func (r *Relay) watchContext() {
 	woken := make(chan struct{})
-	stop := context.AfterFunc(r.Context, func() {
+	r.watch.Attach(r.Context, func() {
 		defer close(woken)
 		_ = r.Client.SetWriteDeadline(r.finalDeadline())
 	})
 	r.detach = func() {
 		r.detach = nil // first, since a second call, as after a panic, would wait forever
-		if !stop() {
+		if !r.watch.Stop() {
 			<-woken
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"colonnade/forwarding/netconn"
+	"colonnade/internal/lazyctx"
 	"colonnade/openai"
 )
 
@@ -99,12 +100,13 @@ func (r *bodyReader) readAll(ctx context.Context) (err error) {
 		}
 	}()
 	woken := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
+	var watch lazyctx.Hook
+	watch.Attach(ctx, func() {
 		defer close(woken)
 		_ = r.conn.SetReadDeadline(netconn.PastDeadline())
 	})
 	defer func() {
-		if !stop() {
+		if !watch.Stop() {
 			<-woken // so that no deadline moves after the return
 		}
 	}()

@@ -6,7 +6,6 @@ import (
 	"net"
 	"os"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"colonnade/forwarding/httpguard"
@@ -31,6 +30,7 @@ const (
 type serverConn struct {
 	tcp     *netconn.Socket
 	tlsConn *netconn.TLSConn // over tcp; nil without TLS
+	watched watchedConn
 	keepAlive
 	tlsState
 	received  atomic.Bool // a byte has arrived
@@ -105,6 +105,7 @@ func (c *serverConn) CloseWrite() error {
 // Close closes the connection, in two steps after LingerOnClose.
 func (c *serverConn) Close() error {
 	defer c.listener.unregister(c)
+	c.watched.watcher.forget(&c.watched)
 	c.idleSince.Store(0)
 	if c.lingers.CompareAndSwap(true, false) && c.CloseWrite() == nil {
 		c.discardInput(time.Now().Add(lingerTime))
@@ -135,9 +136,6 @@ func (c *serverConn) discardInput(until time.Time) {
 
 func (c *serverConn) LocalAddr() net.Addr  { return c.tcp.LocalAddr() }
 func (c *serverConn) RemoteAddr() net.Addr { return c.tcp.RemoteAddr() }
-
-// SyscallConn returns the socket, which clientWatcher watches.
-func (c *serverConn) SyscallConn() (syscall.RawConn, error) { return c.tcp.SyscallConn() }
 
 // SetReadDeadline sets the deadline, which a drain may replace by an earlier one while the connection is idle.
 func (c *serverConn) SetReadDeadline(t time.Time) error {

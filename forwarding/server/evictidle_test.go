@@ -15,7 +15,7 @@ func TestBusyConnectionsAreNotSwapped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := newListener(ln.(*net.TCPListener), New(Config{MaxConns: 2, Logger: slog.New(slog.DiscardHandler)}))
+	l := newListener(ln.(*net.TCPListener), New(Config{Inflight: newInflight(t), MaxConns: 2, Logger: slog.New(slog.DiscardHandler)}))
 	defer l.Close()
 	defer l.closeAll()
 	for range 2 {

@@ -15,7 +15,9 @@ import (
 //
 // run reads the client's input, so that the watch of [Request.WatchClient] does not count it.
 func (r *Request) Hijack(rc *fasthttp.RequestCtx, run func(*netconn.Conn)) {
-	r.watch.ignoreInput()
+	if r.client != nil {
+		r.client.watcher.ignoreInput(r.client)
+	}
 	r.HijackOutput(rc, run)
 }
 

@@ -49,6 +49,7 @@ type listener struct {
 	tls      *tls.Config         // nil = without TLS
 	peers    *peertls.TrustStore // of a listener for nodes; else nil
 	limiter  *connLimiter
+	watcher  *clientWatcher
 	logger   *slog.Logger
 	warnings rate.Sometimes
 	began    time.Time // times are stored as nanoseconds after it, so that a step of the wall clock does not change them
@@ -64,7 +65,7 @@ type listener struct {
 
 func newListener(ln *net.TCPListener, s *Server) *listener {
 	return &listener{
-		TCPListener: ln, tls: s.tls, peers: s.peers, limiter: s.limiter, logger: s.logger, warnings: rate.Sometimes{Interval: warnInterval},
+		TCPListener: ln, tls: s.tls, peers: s.peers, limiter: s.limiter, watcher: s.inflight.watcher, logger: s.logger, warnings: rate.Sometimes{Interval: warnInterval},
 		began: time.Now(), served: make(chan struct{}), open: map[*serverConn]struct{}{},
 	}
 }
@@ -120,6 +121,7 @@ func (l *listener) newConn(tcp *net.TCPConn) *serverConn {
 	if l.tls != nil {
 		c.tlsConn = netconn.NewTLS(c.tcp, func(raw net.Conn) *tls.Conn { return tls.Server(raw, l.tls) }, c.noteBytes)
 	}
+	c.watched.socket = socket{watcher: l.watcher, tcp: tcp, tls: c.tlsConn}
 	return c
 }
 

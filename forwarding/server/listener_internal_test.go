@@ -20,7 +20,7 @@ func TestLateConnectionsStayOpen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := newListener(ln.(*net.TCPListener), New(Config{Logger: slog.New(slog.DiscardHandler)}))
+	d := newListener(ln.(*net.TCPListener), New(Config{Inflight: newInflight(t), Logger: slog.New(slog.DiscardHandler)}))
 	defer d.Close()
 	f := func(quiet, least time.Duration) {
 		t.Helper()

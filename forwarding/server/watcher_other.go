@@ -3,14 +3,13 @@
 package server
 
 import (
-	"net"
 	"sync"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
-	"colonnade/forwarding/netconn"
+	"colonnade/internal/lazyctx"
 )
 
 // peekInterval is the time between two checks of all watched clients.
@@ -23,26 +22,26 @@ type clientWatcher struct {
 	quit, done chan struct{}
 	polls      sync.WaitGroup
 
-	mu      sync.Mutex // guards the fields below
-	nextID  uint64
-	clients map[uint64]watchedClient
+	mu    sync.Mutex // guards the fields below, and the state of all connections
+	conns map[*watchedConn]struct{}
 }
 
-type watchedClient struct {
+// watchState is what the watcher knows of a connection.
+type watchState struct {
 	raw     syscall.RawConn
-	gone    onGone
-	tls     *netconn.TLSConn // whose input is polled; nil without TLS, and once the input is the next request
+	request *lazyctx.Context // nil = none is watched
+	polled  bool             // the input is polled, since it is not the next request yet
 	ignored bool             // the input is read by another goroutine
 }
 
 // newClientWatcher returns a running watcher, which the caller must close.
 func newClientWatcher() (*clientWatcher, error) {
-	w := &clientWatcher{quit: make(chan struct{}), done: make(chan struct{}), clients: map[uint64]watchedClient{}}
+	w := &clientWatcher{quit: make(chan struct{}), done: make(chan struct{}), conns: map[*watchedConn]struct{}{}}
 	go w.run()
 	return w, nil
 }
 
-// close ends the watcher. watch must not be called any more.
+// close ends the watcher. No request may be watched then, nor later.
 func (w *clientWatcher) close() error {
 	close(w.quit)
 	<-w.done
@@ -50,45 +49,40 @@ func (w *clientWatcher) close() error {
 	return nil
 }
 
-// watch calls gone with [ErrClientGone] when the client of c leaves.
-func (w *clientWatcher) watch(c net.Conn, gone onGone) (clientWatch, error) {
-	raw, err := rawConn(c)
-	if err != nil {
-		return clientWatch{}, err
-	}
-	client := watchedClient{raw: raw, gone: gone, tls: tlsOf(c)}
-	if client.tls != nil { // TLS may have read more than the request, which the socket does not show
-		again, end := client.tls.Poll()
-		if end != nil {
-			gone(ErrClientGone)
-			return clientWatch{}, nil
-		}
-		if !again {
-			client.tls = nil
-		}
-	}
+// watch ends request with [ErrClientGone] when the client of c leaves.
+func (w *clientWatcher) watch(c *watchedConn, request *lazyctx.Context) (err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.nextID++
-	w.clients[w.nextID] = client
-	return clientWatch{watcher: w, id: w.nextID, raw: raw}, nil
+	if c.raw == nil {
+		if c.raw, err = c.rawConn(); err != nil {
+			return err
+		}
+	}
+	c.request, c.polled, c.ignored = request, false, false
+	if c.tls != nil { // TLS may have read more than the request, which the socket does not show
+		w.pollSoonLocked(c)
+	}
+	w.conns[c] = struct{}{}
+	return nil
 }
 
 // ignoreInput makes a watch wait for the close of the client only.
-func (w *clientWatcher) ignoreInput(id uint64) {
+func (w *clientWatcher) ignoreInput(c *watchedConn) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if c, ok := w.clients[id]; ok {
-		c.ignored = true
-		w.clients[id] = c
-	}
+	c.ignored = true
 }
 
-func (w *clientWatcher) stop(id uint64, _ syscall.RawConn) {
+// stop ends the watch of a request. It must be called before the next request of the connection, and may be called twice.
+func (w *clientWatcher) stop(c *watchedConn) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	delete(w.clients, id)
+	c.request = nil
+	delete(w.conns, c)
 }
+
+// forget has nothing to do: connections between two requests are not watched.
+func (w *clientWatcher) forget(*watchedConn) {}
 
 func (w *clientWatcher) run() {
 	defer close(w.done)
@@ -107,32 +101,35 @@ func (w *clientWatcher) run() {
 func (w *clientWatcher) peekAll() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for id, c := range w.clients {
+	for c := range w.conns {
 		arrived, closed := peek(c.raw)
 		switch {
 		case closed || !c.ignored && hasMuchUnread(c.raw):
-			delete(w.clients, id)
-			c.gone(ErrClientGone)
-		case arrived && !c.ignored && c.tls != nil: // in another goroutine, since TLS may write while it reads, and block
-			w.polls.Go(func() { w.poll(id, c.tls) })
+			c.request.Cancel(ErrClientGone)
+			delete(w.conns, c)
+		case arrived && !c.ignored && c.polled:
+			w.pollSoonLocked(c)
 		}
 	}
 }
 
+// pollSoonLocked polls in another goroutine, since TLS may write while it reads, and block.
+func (w *clientWatcher) pollSoonLocked(c *watchedConn) {
+	request := c.request
+	w.polls.Go(func() { w.poll(c, request) })
+}
+
 // poll reads a client's input, to find close_notify.
-func (w *clientWatcher) poll(id uint64, tls *netconn.TLSConn) {
-	again, err := tls.Poll()
+func (w *clientWatcher) poll(c *watchedConn, request *lazyctx.Context) {
+	again, err := c.tls.Poll()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	c, ok := w.clients[id]
-	switch {
-	case !ok:
-	case err != nil:
-		delete(w.clients, id)
-		c.gone(ErrClientGone)
-	case !again:
-		c.tls = nil
-		w.clients[id] = c
+	if c.request != request || c.ignored {
+		return
+	}
+	if c.polled = again; err != nil {
+		request.Cancel(ErrClientGone)
+		delete(w.conns, c)
 	}
 }
 

@@ -4,24 +4,37 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"colonnade/internal/lazyctx"
 	"colonnade/internal/testkit"
 )
 
-func watchConn(t testing.TB, w *clientWatcher, c net.Conn) (context.Context, *clientWatch) {
+// testWatch is a watch over the client of one request.
+type testWatch struct {
+	w    *clientWatcher
+	conn *watchedConn
+}
+
+func (t testWatch) stop()        { t.w.stop(t.conn) }
+func (t testWatch) ignoreInput() { t.w.ignoreInput(t.conn) }
+
+func connOf(w *clientWatcher, c *net.TCPConn) *watchedConn {
+	return &watchedConn{socket: socket{watcher: w, tcp: c}}
+}
+
+func watchConn(t testing.TB, c *watchedConn) (context.Context, testWatch) {
 	t.Helper()
-	ctx, cancel := context.WithCancelCause(context.Background())
-	watch, err := w.watch(c, cancel)
-	if err != nil {
+	ctx := new(lazyctx.Context)
+	if err := c.watcher.watch(c, ctx); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { cancel(nil) })
-	return ctx, &watch
+	return ctx, testWatch{c.watcher, c}
 }
 
 func newWatcher(t testing.TB) *clientWatcher {
@@ -32,6 +45,17 @@ func newWatcher(t testing.TB) *clientWatcher {
 	}
 	t.Cleanup(func() { w.close() })
 	return w
+}
+
+// newInflight returns a set that is closed at the end of the test.
+func newInflight(t testing.TB) *Inflight {
+	t.Helper()
+	f, err := NewInflight(slog.New(slog.DiscardHandler), 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return f
 }
 
 func TestWatcherFindsClientsLeave(t *testing.T) {
@@ -54,7 +78,7 @@ func TestWatcherFindsClientsLeave(t *testing.T) {
 			}
 			w := newWatcher(t)
 			client, srv := testkit.TCPPair(t)
-			ctx, watch := watchConn(t, w, srv)
+			ctx, watch := watchConn(t, connOf(w, srv))
 			defer watch.stop()
 			if ctx.Err() != nil {
 				t.Fatal("gone before it left")
@@ -75,8 +99,9 @@ func TestWatcherFindsClientsLeave(t *testing.T) {
 func TestWatcherLeavesTheConnectionAlone(t *testing.T) {
 	w := newWatcher(t)
 	client, conn := testkit.TCPPair(t)
+	watched := connOf(w, conn)
 	for range 3 { // requests of one connection
-		ctx, watch := watchConn(t, w, conn)
+		ctx, watch := watchConn(t, watched)
 		if _, err := io.WriteString(client, "hello"); err != nil {
 			t.Fatal(err)
 		}
@@ -90,7 +115,7 @@ func TestWatcherLeavesTheConnectionAlone(t *testing.T) {
 			t.Fatal("counted as gone")
 		}
 	}
-	ctx, watch := watchConn(t, w, conn)
+	ctx, watch := watchConn(t, watched)
 	watch.stop()
 	client.Close()
 	time.Sleep(20 * time.Millisecond)
@@ -104,7 +129,7 @@ func TestWatcherKeepsPipeliningClients(t *testing.T) {
 	w := newWatcher(t)
 	for _, piece := range []int{1000, maxUnread - 1000} {
 		client, conn := testkit.TCPPair(t)
-		ctx, watch := watchConn(t, w, conn)
+		ctx, watch := watchConn(t, connOf(w, conn))
 		for sent := 0; sent+piece < maxUnread; sent += piece {
 			if _, err := client.Write(make([]byte, piece)); err != nil {
 				t.Fatal(err)
@@ -123,7 +148,7 @@ func TestWatcherKeepsPipeliningClients(t *testing.T) {
 func TestWatcherIgnoresInputOfSessions(t *testing.T) {
 	w := newWatcher(t)
 	client, conn := testkit.TCPPair(t)
-	ctx, watch := watchConn(t, w, conn)
+	ctx, watch := watchConn(t, connOf(w, conn))
 	watch.ignoreInput()
 	fill(t, client)
 	if ctx.Err() != nil {
@@ -170,8 +195,8 @@ func TestWatcherManyConnections(t *testing.T) {
 	for range 300 {
 		goes, watchedGone := testkit.TCPPair(t)
 		stays, watchedStaying := testkit.TCPPair(t)
-		gone, watch1 := watchConn(t, w, watchedGone)
-		staying, watch2 := watchConn(t, w, watchedStaying)
+		gone, watch1 := watchConn(t, connOf(w, watchedGone))
+		staying, watch2 := watchConn(t, connOf(w, watchedStaying))
 		goes.Close()
 		<-gone.Done()
 		if staying.Err() != nil {
@@ -179,28 +204,28 @@ func TestWatcherManyConnections(t *testing.T) {
 		}
 		watch1.stop()
 		watch2.stop()
+		w.forget(watch1.conn)
+		w.forget(watch2.conn)
 		watchedGone.Close()
 		stays.Close()
 		watchedStaying.Close()
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if n := len(w.clients); n != 0 {
-		t.Errorf("%d watches are left over", n)
+	if n := len(w.conns); n != 0 {
+		t.Errorf("%d connections are left over", n)
 	}
 }
 
 func BenchmarkWatch(b *testing.B) {
 	w := newWatcher(b)
 	_, conn := testkit.TCPPair(b)
-	_, cancel := context.WithCancelCause(context.Background())
-	defer cancel(nil)
+	watched := connOf(w, conn)
 	b.ReportAllocs()
 	for b.Loop() {
-		watch, err := w.watch(conn, cancel)
-		if err != nil {
+		if err := w.watch(watched, new(lazyctx.Context)); err != nil {
 			b.Fatal(err)
 		}
-		watch.stop()
+		w.stop(watched)
 	}
 }

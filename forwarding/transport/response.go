@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"colonnade/internal/lazyctx"
 	"colonnade/openai"
 	"colonnade/reasons"
 )
@@ -34,10 +35,10 @@ type Response struct {
 	transport     *Transport
 	conn          *conn
 	lingerLimit   time.Duration
-	deadline      time.Time   // of the exchange
-	unwatch       func() bool // stops Conn.Cancel at the end of ctx; false if it was called; see release
-	detached      bool        // from the context
-	connCancelled bool        // the context ended before detached: the connection's deadlines are in the past, or will be
+	deadline      time.Time    // of the exchange
+	watch         lazyctx.Hook // calls Conn.Cancel at the end of ctx; see release
+	detached      bool         // from the context
+	connCancelled bool         // the context ended before detached: the connection's deadlines are in the past, or will be
 
 	turnaround time.Duration // see Turnaround
 
@@ -174,7 +175,7 @@ func (resp *Response) DetachContext() {
 // release stops Conn.Cancel at the end of the context and of the request's Abort, and reports whether neither has called it.
 func (resp *Response) release() bool {
 	aborted := resp.abort.detach()
-	return resp.unwatch() && !aborted
+	return resp.watch.Stop() && !aborted
 }
 
 // finish ends an exchange whose response was read to its end.

@@ -109,7 +109,7 @@ func (t *Transport) exchange(ctx context.Context, c *conn, r *Request, s ReadOpt
 
 	resp := &Response{ctx: ctx, abort: r.Abort, transport: t, conn: c, lingerLimit: r.Linger, deadline: r.Deadline}
 	cancel := c.Cancel
-	resp.unwatch = context.AfterFunc(ctx, cancel)
+	resp.watch.Attach(ctx, cancel)
 	r.Abort.attach(cancel)
 	begun := false
 	defer func() {
