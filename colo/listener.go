@@ -144,7 +144,7 @@ func (s *Server) readHead(h *fasthttp.RequestHeader, now time.Time) (read head, 
 
 // verifyHead verifies the token in a head that was checked.
 func (s *Server) verifyHead(h *fasthttp.RequestHeader, target string, now time.Time) (hop.Verified, error) {
-	return s.config.Keys.VerifyHead(string(h.Peek(hop.HeaderToken)), hop.Binding{
+	return s.config.Keys.VerifyHead(h.Peek(hop.HeaderToken), hop.Binding{
 		Audience: s.name, OldAudience: s.config.Node, Method: string(h.Method()), Target: target,
 		AppendHeader: func(dst []byte, name string) []byte { return append(dst, h.Peek(name)...) },
 	}, now)

@@ -25,9 +25,9 @@ func (c *call) mayForward(refused *peer.Answer) bool {
 		!c.server.sender.Watcher.IsSilent(serverAt(&c.token.Onward[0]))
 }
 
-// serverAt returns the server of a stop.
+// serverAt returns the server of a stop. An older entry does not say which protocol it speaks.
 func serverAt(s *hop.Stop) peer.Server {
-	return peer.Server{Colo: s.Colo, Node: s.Node, Address: s.Address, Boot: s.Boot, Protocol: hop.NodeNamesProtocol}
+	return peer.Server{Colo: s.Colo, Node: s.Node, Address: s.Address, Boot: s.Boot, Protocol: max(s.Protocol, hop.NodeNamesProtocol)}
 }
 
 // timeForNext returns the time that is left for the request at the next stop.

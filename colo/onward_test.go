@@ -31,6 +31,7 @@ type nextColo struct {
 	first  *testServer
 	stop   hop.Stop
 	tokens chan hop.Token
+	signed atomic.Pointer[string] // the latest token, as it came
 	answer atomic.Pointer[http.HandlerFunc]
 }
 
@@ -47,11 +48,13 @@ func startPairBy(t *testing.T, configure func(*Config)) *nextColo {
 	n.first.apply("key: models/late\npool: p\n---\nkey: pools/p\n")
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		if v, err := n.first.keys.VerifyHead(r.Header.Get(hop.HeaderToken), hop.Binding{
+		if v, err := n.first.keys.VerifyHead([]byte(r.Header.Get(hop.HeaderToken)), hop.Binding{
 			Audience: "fra/fra-1", Method: r.Method, Target: r.URL.Path, AppendHeader: valuesOf(r.Header),
 		}, time.Now()); err != nil || v.VerifyBody(body) != nil {
 			t.Errorf("token: %v", err)
 		} else {
+			signed := r.Header.Get(hop.HeaderToken)
+			n.signed.Store(&signed)
 			n.tokens <- v.Token
 		}
 		(*n.answer.Load())(w, r)
@@ -295,11 +298,25 @@ func TestQueueOfThisColoIsAnAlternative(t *testing.T) {
 	f(hop.WaitNever, true, false)
 }
 
+// The next colo gets a token that it can read, by what the entry knows of it. An older entry says nothing.
+func TestTokenByProtocolOfTheStop(t *testing.T) {
+	n := startPair(t)
+	n.refuses(429, hop.Verdict{Kind: hop.VerdictOOC})
+	for protocol, version := range map[int]string{0: "v2.", hop.NodeNamesProtocol: "v2.", hop.BinaryTokenProtocol: "v3."} {
+		n.stop.Protocol = protocol
+		_, _ = n.ask(n.token())
+		<-n.tokens
+		if token := *n.signed.Load(); !strings.HasPrefix(token, version) {
+			t.Errorf("a stop of protocol %d gets a token %.3s, want %s", protocol, token, version)
+		}
+	}
+}
+
 // The home that the next colo names is asked, once.
 func TestRequestThatGoesOnIsMovedOnce(t *testing.T) {
 	n := startPair(t)
 	home := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v, err := n.first.keys.VerifyHead(r.Header.Get(hop.HeaderToken), hop.Binding{
+		v, err := n.first.keys.VerifyHead([]byte(r.Header.Get(hop.HeaderToken)), hop.Binding{
 			Audience: "fra/fra-2", Method: r.Method, Target: r.URL.Path, AppendHeader: valuesOf(r.Header),
 		}, time.Now())
 		if err != nil || v.Token.Revision != 12 || !v.Token.Rejoin || time.Duration(v.Token.Waited) < 20*time.Millisecond {

@@ -34,6 +34,8 @@ type testServer struct {
 	down    bool // it was shut down by the test
 	disk    *stuckDisk
 	events  string // their directory
+
+	protocol int // of the server, as the sender of signed knows it
 }
 
 const realtimeFleet = `

@@ -128,7 +128,15 @@ const plainChat = `{"model":"x","messages":[]}`
 // A recorded request is refused on every connection once it was served, with nothing done, and so is one with a token for another
 // content type, query, path or body.
 func TestRecordedRequest(t *testing.T) {
+	for _, protocol := range []int{1, hop.NodeNamesProtocol, hop.BinaryTokenProtocol} {
+		t.Run(fmt.Sprint("protocol ", protocol), func(t *testing.T) { testRecordedRequest(t, protocol) })
+	}
+}
+
+func testRecordedRequest(t *testing.T, protocol int) {
+	t.Helper()
 	s := startServer(t)
+	s.protocol = protocol
 	served, _ := s.countingEngine()
 	recorded := s.recorded(hopFor("late"), plainChat)
 	kept := s.connect()
@@ -233,7 +241,15 @@ func (s *testServer) signOld(method, path, payload, body string) string {
 
 // A header line that was added to a request reaches no engine, though the model's document forwards it.
 func TestHeaderThatIsNotSigned(t *testing.T) {
+	for _, protocol := range []int{1, hop.BinaryTokenProtocol} {
+		t.Run(fmt.Sprint("protocol ", protocol), func(t *testing.T) { testHeaderThatIsNotSigned(t, protocol) })
+	}
+}
+
+func testHeaderThatIsNotSigned(t *testing.T, protocol int) {
+	t.Helper()
 	s := startServer(t)
+	s.protocol = protocol
 	served, tenants := s.countingEngine()
 	s.apply(strings.Replace(lateModel, "pool: p", "pool: p\nforward_headers: [x-tenant]", 1))
 	recorded := s.recorded(hopFor("late"), plainChat)

@@ -39,7 +39,7 @@ func (c *call) onwardStop(before *fleet.Colo, next candidate) (stop hop.Stop, ok
 		return hop.Stop{}, false
 	}
 	return hop.Stop{
-		Colo: s.Colo, Node: s.Node, Address: s.Address, Boot: s.Boot, ReturnProbability: next.returnProbability,
+		Colo: s.Colo, Node: s.Node, Address: s.Address, Boot: s.Boot, Protocol: s.Protocol.Max, ReturnProbability: next.returnProbability,
 		RoundTrip: hop.Millis(between), Revision: t.ServersRevision(s.Colo),
 	}, true
 }

@@ -8,9 +8,9 @@ const (
 
 // Protocol is the newest protocol between nodes that this version speaks, and OldestProtocol the oldest. Protocol rises
 // when a field is added to [Server] or [EntryNode]: nodes of older versions then ignore the field, instead of rejecting
-// the document and losing sight of the node.
+// the document and losing sight of the node. It also rises when nodes send each other what older versions do not read.
 const (
-	Protocol       = 4
+	Protocol       = 5
 	OldestProtocol = 1
 )
 

@@ -18,13 +18,15 @@ import (
 // forwarded and the messages that follow are not signed either; nor the response. Only TLS between nodes protects these.
 type Binding struct {
 	Audience string // the server: its NodeName, or for a server before NodeNamesProtocol its node's name
-	// OldAudience, for a verifier, is the node's name, which senders before NodeNamesProtocol sign; empty = it is not accepted.
+	// OldAudience, for a verifier, is the node's name, which senders before NodeNamesProtocol sign, as JSON; empty = it is not accepted.
 	OldAudience string
 	Method      string
 	Target      string // path and query
 	// AppendHeader appends the value of the header line called name, which may be in any case; nil = there are no header lines.
 	AppendHeader func(dst []byte, name string) []byte
 	Body         []byte
+	// Protocol, for a signer, is the newest protocol that the server speaks, by which the token has a version; 0 = not known.
+	Protocol int
 	// MaxToken, for a signer, is how many bytes there are for the token: stops of [Token.Onward] that do not fit are left out. 0 = 8 KiB, the most
 	// that a token may have.
 	MaxToken int
@@ -59,7 +61,14 @@ type bodyDigest = [sha256.Size]byte
 
 // appendMessage appends what is signed: the binding without its body, the body's digest, and the payload of the token. Each part but
 // the last has a fixed or a stated length, so no two bindings give the same message.
-func (b *Binding) appendMessage(dst []byte, digest *bodyDigest, payload []byte) []byte {
+func (b *Binding) appendMessage(dst []byte, version string, digest *bodyDigest, payload []byte) []byte {
+	dst = b.appendBinding(dst, version)
+	dst = append(dst, digest[:]...)
+	return append(dst, payload...)
+}
+
+// appendBinding appends the beginning of what is signed: the version of the token, and the binding without its body.
+func (b *Binding) appendBinding(dst []byte, version string) []byte {
 	dst = append(dst, version...)
 	for _, part := range [...]string{b.Audience, b.Method, b.Target} {
 		dst = binary.BigEndian.AppendUint32(dst, uint32(len(part)))
@@ -68,8 +77,7 @@ func (b *Binding) appendMessage(dst []byte, digest *bodyDigest, payload []byte) 
 	for _, name := range signedHeaders() {
 		dst = b.appendHeader(dst, name)
 	}
-	dst = append(dst, digest[:]...)
-	return append(dst, payload...)
+	return dst
 }
 
 // appendHeader appends the length and the value of a header line.

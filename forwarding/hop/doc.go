@@ -7,6 +7,8 @@
 // answers for them, and the receiver checks that they lead to no colo twice. The answer has one [Visit] for each server that did not serve
 // the request, so that the entry learns about each what it would have learned by asking itself.
 //
+// A token is binary ([BinaryTokenProtocol]), or JSON for older receivers; receivers accept both.
+//
 // Names of nodes are unique in a colo only, so a token names servers COLO/NODE ([NodeName]) from [NodeNamesProtocol] on. Until no older
 // node is left, receivers also accept the name of the node alone, and senders use what the receiver's registered protocol allows.
 package hop

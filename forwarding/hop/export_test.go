@@ -6,3 +6,12 @@ func (g *ReplayGuard) Issuers() int {
 	defer g.mu.Unlock()
 	return len(g.windows)
 }
+
+// AppendPayload is Token.appendPayload.
+func AppendPayload(dst []byte, t *Token) ([]byte, error) { return t.appendPayload(dst) }
+
+// ParsePayload is Token.parsePayload.
+func ParsePayload(payload string) (t Token, err error) {
+	err = t.parsePayload(payload)
+	return t, err
+}

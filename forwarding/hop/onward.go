@@ -15,6 +15,8 @@ type Stop struct {
 	Node    string `json:"node"`
 	Address string `json:"at"`   // host:port
 	Boot    string `json:"boot"` // the process, as registered
+	// Protocol is the newest that the server speaks, from [NodeNamesProtocol] on; 0 = not known.
+	Protocol int `json:"pro,omitempty"`
 	// Revision is the revision of the servers of the colo in the entry's table: see [Token.Revision].
 	Revision int64 `json:"rev,omitempty"`
 	// ReturnProbability is the return probability of the colo: see [Token.ReturnProbability].
@@ -85,5 +87,5 @@ func (t *Token) acceptedOnward(colo string) (n int, err error) {
 // isValid reports whether a stop names a server to which a request can be sent.
 func (s *Stop) isValid() bool {
 	return isPlainName(s.Colo) && isPlainName(s.Node) && isAddress(s.Address) && isBoot(s.Boot) &&
-		s.Revision >= 0 && s.ReturnProbability >= 0 && s.ReturnProbability <= 1 && s.RoundTrip >= 0
+		s.Protocol >= 0 && s.Revision >= 0 && s.ReturnProbability >= 0 && s.ReturnProbability <= 1 && s.RoundTrip >= 0
 }

@@ -2,6 +2,7 @@ package hop
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 )
@@ -114,7 +115,7 @@ func (g *ReplayGuard) addLocked(t *Token, now time.Time) *window {
 		g.removeLocked(first)
 	}
 	w := &window{after: g.removed, top: t.Number / 64}
-	g.windows[t.Issuer] = w
+	g.windows[strings.Clone(t.Issuer)] = w // t.Issuer may be a part of a whole token
 	return w
 }
 

@@ -1,6 +1,7 @@
 package hop
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -14,6 +15,9 @@ import (
 )
 
 const (
+	// binaryVersion is that of tokens in binary, for receivers from [BinaryTokenProtocol] on.
+	binaryVersion = "v3."
+	// version is that of tokens in JSON, for older receivers.
 	version = "v2."
 	// oldVersion is that of entries which have not been updated yet, so that nodes can be updated one after the other. Its tokens can be
 	// used again until they expire. The version that follows the first release removes it.
@@ -49,6 +53,43 @@ func (k *Keys) Sign(h Token, s *Sequence, b Binding, now time.Time) (string, err
 	if h.Headers != nil {
 		h.Headers = &MoreHeaders{Names: h.Headers.Names, Sum: b.sumHeaders(h.Headers.Names)}
 	}
+	if b.Protocol < BinaryTokenProtocol {
+		return k.signJSON(h, &b)
+	}
+	return k.signBinary(&h, &b)
+}
+
+// signBinary returns a token in binary: the version, and in one encoding the body's digest, the payload and the signature.
+func (k *Keys) signBinary(h *Token, b *Binding) (string, error) {
+	buffer := k.takeBuffer()
+	defer k.putBuffer(buffer)
+	digest := sha256.Sum256(b.Body)
+	message := b.appendMessage(*buffer, binaryVersion, &digest, nil)
+	content := len(message) - len(digest)
+	message, err := h.appendPayload(message)
+	size := func() int {
+		return len(binaryVersion) + base64.RawURLEncoding.EncodedLen(len(message)-content+sha256.Size)
+	}
+	for room := cmp.Or(b.MaxToken, maxTokenSize); err == nil && len(h.Onward) > 0 && size() > min(room, maxTokenSize); {
+		h.Onward = h.Onward[:len(h.Onward)-1]
+		message, err = h.appendPayload(message[:content+len(digest)])
+	}
+	if err == nil && size() > maxTokenSize {
+		err = fmt.Errorf("%d bytes, at most %d", size(), maxTokenSize)
+	}
+	if err != nil {
+		return "", fmt.Errorf("cannot encode hop token: %w", err)
+	}
+	message = k.signers()[0].sum(message, message)
+	signed := len(message)
+	message = append(message, binaryVersion...)
+	message = base64.RawURLEncoding.AppendEncode(message, message[content:signed])
+	*buffer = message // for its capacity
+	return string(message[signed:]), nil
+}
+
+// signJSON returns a token in JSON.
+func (k *Keys) signJSON(h Token, b *Binding) (string, error) {
 	payload, err := json.Marshal(h)
 	for room := cmp.Or(b.MaxToken, maxTokenSize); err == nil && len(h.Onward) > 0 && tokenSize(payload) > min(room, maxTokenSize); {
 		h.Onward = h.Onward[:len(h.Onward)-1]
@@ -61,7 +102,7 @@ func (k *Keys) Sign(h Token, s *Sequence, b Binding, now time.Time) (string, err
 	digest := sha256.Sum256(b.Body)
 	message := k.takeBuffer()
 	defer k.putBuffer(message)
-	*message = b.appendMessage(*message, &digest, payload)
+	*message = b.appendMessage(*message, version, &digest, payload)
 	k.signers()[0].sum(append(seal[:0], digest[:]...), *message)
 	size := tokenSize(payload)
 	if size > maxTokenSize {
@@ -76,7 +117,7 @@ func (k *Keys) Sign(h Token, s *Sequence, b Binding, now time.Time) (string, err
 	return string(token), nil
 }
 
-// tokenSize returns the length of the token with this payload, in bytes.
+// tokenSize returns the length of the token in JSON with this payload, in bytes.
 func tokenSize(payload []byte) int {
 	enc := base64.RawURLEncoding
 	return len(version) + enc.EncodedLen(len(payload)) + 1 + enc.EncodedLen(2*sha256.Size)
@@ -85,17 +126,16 @@ func tokenSize(payload []byte) int {
 // VerifyHead returns the content of token if one of the keys has signed it for b within ten minutes. The error wraps [ErrBadToken].
 // b.Body is not used: once the body has arrived, the caller must call [Verified.VerifyBody]. The token may have been used before:
 // see [ReplayGuard].
-func (k *Keys) VerifyHead(token string, b Binding, now time.Time) (Verified, error) {
-	parts, err := splitToken(token)
+func (k *Keys) VerifyHead(token []byte, b Binding, now time.Time) (Verified, error) {
+	var v Verified
+	var err error
+	if bytes.HasPrefix(token, []byte(binaryVersion)) {
+		err = k.verifyBinary(&v, token, &b)
+	} else {
+		v, err = k.verifyJSON(token, &b)
+	}
 	if err != nil {
 		return Verified{}, err
-	}
-	v := Verified{digest: bodyDigest(parts.seal[:sha256.Size]), Old: parts.old}
-	if !k.signed(&parts, &b, &v.digest) {
-		return Verified{}, fmt.Errorf("%w: not signed by a key of this fleet, or for another server, request line or header", ErrBadToken)
-	}
-	if err := json.Unmarshal(parts.payload, &v.Token); err != nil {
-		return Verified{}, fmt.Errorf("%w: payload: %w", ErrBadToken, err)
 	}
 	if more := v.Token.Headers; more != nil && subtle.ConstantTimeCompare(more.Sum, b.sumHeaders(more.Names)) == 0 {
 		return Verified{}, fmt.Errorf("%w: signed for other values of the headers %q", ErrBadToken, more.Names)
@@ -110,7 +150,81 @@ func (k *Keys) VerifyHead(token string, b Binding, now time.Time) (Verified, err
 	return v, nil
 }
 
-// tokenParts are a token's payload and its seal: the body's digest and the signature.
+var errNotSigned = fmt.Errorf("%w: not signed by a key of this fleet, or for another server, request line or header", ErrBadToken)
+
+// verifyBinary takes the content of a token in binary, if one of the keys has signed it.
+func (k *Keys) verifyBinary(v *Verified, token []byte, b *Binding) error {
+	if len(token) > maxTokenSize {
+		return fmt.Errorf("%w: over %d bytes", ErrBadToken, maxTokenSize)
+	}
+	buffer := k.takeBuffer()
+	defer k.putBuffer(buffer)
+	message := b.appendBinding(*buffer, binaryVersion)
+	content := len(message)
+	message, err := appendDecoded(message, token[len(binaryVersion):])
+	signed := len(message) - sha256.Size
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: %w", ErrBadToken, err)
+	case signed < content+len(v.digest):
+		return fmt.Errorf("%w: no signature", ErrBadToken)
+	}
+	*buffer = message
+	if !k.isSigned(buffer, signed) {
+		return errNotSigned
+	}
+	payload := message[content+copy(v.digest[:], message[content:]) : signed]
+	if err := v.Token.parsePayload(string(payload)); err != nil {
+		return fmt.Errorf("%w: payload: %w", ErrBadToken, err)
+	}
+	return nil
+}
+
+// isSigned reports whether one of the keys has made the signature that stands behind the first bytes of a buffer, for these bytes.
+func (k *Keys) isSigned(buffer *[]byte, signed int) bool {
+	message, end := *buffer, len(*buffer)
+	for _, s := range k.signers() {
+		if *buffer = s.sum(message, message[:signed]); hmac.Equal(message[signed:], (*buffer)[end:]) {
+			return true
+		}
+	}
+	return false
+}
+
+// appendDecoded appends the bytes in a base64url encoding, which is the only one of these bytes.
+func appendDecoded(dst, encoded []byte) ([]byte, error) {
+	enc, before := base64.RawURLEncoding, len(dst)
+	dst, err := enc.AppendDecode(dst, encoded)
+	if err != nil {
+		return dst, err
+	}
+	// The decoder ignores line ends, and bits that are left over.
+	var last [4]byte
+	n := (len(dst) - before) % 3
+	tail := enc.AppendEncode(last[:0], dst[len(dst)-n:])
+	if len(encoded) != enc.EncodedLen(len(dst)-before) || !bytes.HasSuffix(encoded, tail) {
+		return dst, errEncoding
+	}
+	return dst, nil
+}
+
+// verifyJSON returns the content of a token in JSON, if one of the keys has signed it.
+func (k *Keys) verifyJSON(token []byte, b *Binding) (Verified, error) {
+	parts, err := splitToken(string(token))
+	if err != nil {
+		return Verified{}, err
+	}
+	v := Verified{digest: bodyDigest(parts.seal[:sha256.Size]), Old: parts.old}
+	if !k.signed(&parts, b, &v.digest) {
+		return Verified{}, errNotSigned
+	}
+	if err := json.Unmarshal(parts.payload, &v.Token); err != nil {
+		return Verified{}, fmt.Errorf("%w: payload: %w", ErrBadToken, err)
+	}
+	return v, nil
+}
+
+// tokenParts are the payload of a token in JSON, and its seal: the body's digest and the signature.
 type tokenParts struct {
 	old           bool
 	payload, seal []byte
@@ -158,7 +272,7 @@ func (k *Keys) signedFor(t *tokenParts, b *Binding, digest *bodyDigest) bool {
 	if t.old {
 		*message = b.appendOldMessage(*message, digest, t.payload)
 	} else {
-		*message = b.appendMessage(*message, digest, t.payload)
+		*message = b.appendMessage(*message, version, digest, t.payload)
 	}
 	var want [sha256.Size]byte
 	for _, s := range k.signers() {

@@ -88,6 +88,9 @@ const (
 	WaitFull  Wait = "full"  // as long as the pool allows
 )
 
+// maxMillis is a day, in milliseconds.
+const maxMillis = 24 * 3600 * 1000
+
 // Millis is a duration whose JSON form is a whole number of milliseconds.
 type Millis time.Duration
 
@@ -102,7 +105,7 @@ func (m *Millis) UnmarshalJSON(data []byte) error {
 	if err != nil {
 		return fmt.Errorf("%.20q is not a whole number of milliseconds", data)
 	}
-	if ms > 24*3600*1000 || ms < -24*3600*1000 {
+	if ms > maxMillis || ms < -maxMillis {
 		return fmt.Errorf("%d ms is more than a day", ms)
 	}
 	*m = Millis(time.Duration(ms) * time.Millisecond)

@@ -60,7 +60,7 @@ func mustSign(t testing.TB, k *hop.Keys, h hop.Token, to hop.Binding) string {
 
 // verify verifies a token and its body.
 func verify(k *hop.Keys, token string, t hop.Binding, now time.Time) (hop.Token, error) {
-	a, err := k.VerifyHead(token, t, now)
+	a, err := k.VerifyHead([]byte(token), t, now)
 	if err == nil {
 		err = a.VerifyBody(t.Body)
 	}
@@ -125,7 +125,7 @@ func TestTokenIsBoundToItsTarget(t *testing.T) {
 // A header line that is neither signed nor traceparent must not be forwarded. A proxy between the nodes may rewrite traceparent.
 func TestForwardedHeaders(t *testing.T) {
 	keys := hop.RandomKeys()
-	v, err := keys.VerifyHead(mustSign(t, keys, withHeaders(), testTarget()), testTarget(), testTime)
+	v, err := keys.VerifyHead([]byte(mustSign(t, keys, withHeaders(), testTarget())), testTarget(), testTime)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +146,7 @@ func TestForwardedHeaders(t *testing.T) {
 func TestOldToken(t *testing.T) {
 	const signed = "v1.eyJpYXQiOjE3OTAwMDAwMDAsInJpZCI6IjAxMjM0NTY3ODlhYmNkZWYiLCJzcmMiOiJlbnRyeS0xIiwiYWNjIjoiYWNtZSIsInciOjMsInByaSI6InN0YW5kYXJkIiwibW9kIjoibGxhbWEiLCJ2aWEiOlsiZnJhLTEiXSwiaG9wcyI6MiwiYXR0IjowLCJyZXQiOjMsIndhaXQiOiJzcGlsbCIsImJlbG93Ijo0MCwidG90YWwiOjYwMDAwfQ.VI9Y0cNscVtE8IY0cgdKl8RI1bjRgWS5Kt9VWSsSf4bzv1cNwFqQ3xkNMiazxtHIpLmJxd46o4ja6UaX8Bj91Q"
 	keys, _ := hop.NewKeys(bytes.Repeat([]byte{7}, hop.KeySize))
-	v, err := keys.VerifyHead(signed, testTarget(), testTime)
+	v, err := keys.VerifyHead([]byte(signed), testTarget(), testTime)
 	if err != nil || !v.Old || !reflect.DeepEqual(v.Token, func() hop.Token { h := testHop(); h.Issued = testTime.Unix(); return h }()) {
 		t.Errorf("VerifyHead = %+v, %v", v, err)
 	}
@@ -234,13 +234,17 @@ func FuzzVerify(f *testing.F) {
 }
 
 func BenchmarkSignVerify(b *testing.B) {
-	keys, to, sequence := hop.RandomKeys(), testTarget(), hop.NewSequence("boot")
-	to.Body = bytes.Repeat([]byte("x"), 1024)
-	b.ReportAllocs()
-	for b.Loop() {
-		token, _ := keys.Sign(testHop(), sequence, to, testTime)
-		if _, err := verify(keys, token, to, testTime); err != nil {
-			b.Fatal(err)
-		}
+	for name, protocol := range map[string]int{"json": 0, "binary": hop.BinaryTokenProtocol} {
+		b.Run(name, func(b *testing.B) {
+			keys, to, sequence := hop.RandomKeys(), testTarget(), hop.NewSequence("boot")
+			to.Body, to.Protocol = bytes.Repeat([]byte("x"), 1024), protocol
+			b.ReportAllocs()
+			for b.Loop() {
+				token, _ := keys.Sign(testHop(), sequence, to, testTime)
+				if _, err := verify(keys, token, to, testTime); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }

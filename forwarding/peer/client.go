@@ -40,8 +40,8 @@ type Server struct {
 	Protocol   int    // the newest that it speaks; 0 = not known, which counts as one before [hop.NodeNamesProtocol]
 }
 
-// audience returns the name of the server in a token, in the form that it understands.
-func (s *Server) audience() string {
+// Audience returns the name of the server in a token, in the form that it understands.
+func (s *Server) Audience() string {
 	if s.Protocol < hop.NodeNamesProtocol {
 		return s.Node
 	}
@@ -114,7 +114,8 @@ func (c *Client) send(ctx context.Context, to *Server, r *Request, sequence *hop
 		Method: method, Path: path,
 		Sign: func() (transport.Field, error) {
 			signed, err := c.Keys.Sign(token, sequence, hop.Binding{
-				Audience: to.audience(), Method: method, Target: path, AppendHeader: r.appendHeader, Body: r.Body, MaxToken: room,
+				Audience: to.Audience(), Method: method, Target: path, AppendHeader: r.appendHeader, Body: r.Body,
+				Protocol: to.Protocol, MaxToken: room,
 			}, time.Now())
 			if err != nil {
 				err = fmt.Errorf("%w: %w", ErrNotSigned, err)

@@ -32,6 +32,7 @@ type coloServer struct {
 	answer   http.HandlerFunc // of a good token; nil = an empty object
 	slowly   time.Duration    // before a token for another process is refused
 	requests int
+	tokens   []string
 	seen     []hop.Token
 	served   []hop.Token
 }
@@ -55,7 +56,8 @@ func (s *coloServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.requests++
-	v, err := s.keys.VerifyHead(r.Header.Get(hop.HeaderToken), hop.Binding{
+	s.tokens = append(s.tokens, r.Header.Get(hop.HeaderToken))
+	v, err := s.keys.VerifyHead([]byte(r.Header.Get(hop.HeaderToken)), hop.Binding{
 		Audience: s.audience, Method: r.Method, Target: r.URL.RequestURI(),
 		AppendHeader: func(dst []byte, name string) []byte { return append(dst, r.Header.Get(name)...) },
 	}, time.Now())

@@ -74,6 +74,39 @@ func TestNamesByProtocol(t *testing.T) {
 	f(hop.NodeNamesProtocol+1, "ams/ams-1", []string{"fra/fra-1", "iad/iad-1"}, 2)
 }
 
+// Nodes of different versions work together: a server gets requests and questions with tokens of the version that its protocol reads. No
+// server of an older version reads a newer one.
+func TestTokensByProtocol(t *testing.T) {
+	t.Parallel()
+	f := func(protocol int, audience, version string) {
+		t.Helper()
+		s := startColoServer(t, "boot")
+		s.audience = audience
+		given := hop.Token{Source: "entry-1", Account: "a", Visited: []string{"fra/fra-1"}, Onward: stops(2)}
+		if _, err := s.carry(protocol, given, transport.Field{Name: "x-tenant", Value: "a"}); err != nil {
+			t.Fatalf("protocol %d: %v", protocol, err)
+		}
+		to := s.registered("boot")
+		to.Protocol = protocol
+		if err := s.asker().Alive(t.Context(), to); err != nil {
+			t.Errorf("a question to protocol %d: %v", protocol, err)
+		}
+		if s.served[0].Account != "a" || !slices.Equal(s.served[0].Headers.Names, []string{"x-tenant"}) || len(s.tokens) != 2 {
+			t.Errorf("protocol %d: %+v", protocol, s.served)
+		}
+		for _, token := range s.tokens {
+			if !strings.HasPrefix(token, version) {
+				t.Errorf("a server of protocol %d gets a token %.3s, want %s", protocol, token, version)
+			}
+		}
+	}
+	f(0, "ams-1", "v2.")
+	f(hop.NodeNamesProtocol, "ams/ams-1", "v2.")
+	f(hop.BinaryTokenProtocol-1, "ams/ams-1", "v2.")
+	f(hop.BinaryTokenProtocol, "ams/ams-1", "v3.")
+	f(hop.BinaryTokenProtocol+1, "ams/ams-1", "v3.")
+}
+
 // Stops of the token do not make a head too large that would be served without them.
 func TestStopsLeaveRoomForTheHead(t *testing.T) {
 	t.Parallel()

@@ -142,7 +142,7 @@ func (c *Client) get(ctx context.Context, to *Server, target string, sequence *h
 		Target: c.target(to), Method: http.MethodGet, Path: target,
 		Sign: func() (transport.Field, error) {
 			signed, err := c.Keys.Sign(c.questionToken(to, target), sequence, hop.Binding{
-				Audience: to.audience(), Method: http.MethodGet, Target: target,
+				Audience: to.Audience(), Method: http.MethodGet, Target: target, Protocol: to.Protocol,
 			}, time.Now())
 			if err != nil {
 				err = fmt.Errorf("%w: %w", ErrNotSigned, err)
