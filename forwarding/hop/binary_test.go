@@ -223,7 +223,7 @@ func TestStopsThatDoNotFitInBinary(t *testing.T) {
 	}
 }
 
-// What JSON cannot have, or does not accept, a token in binary neither has.
+// Neither what JSON cannot have nor what it does not accept is in a token in binary.
 func TestBoundsInBinary(t *testing.T) {
 	keys := hop.RandomKeys()
 	for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
