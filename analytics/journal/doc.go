@@ -6,11 +6,26 @@
 // ends, or that an entry has forwarded, has a "begin" as well, so that a killed process leaves a record of its open
 // requests.
 //
-// A line of a segment is the CRC-32C of the JSON in hex, a space, the JSON and a newline. Append passes each line to the
-// kernel in one write before it returns, so a killed process loses no event that it appended; an incomplete last line is
+// A line of a segment is the CRC-32C of the JSON in hex, a space, the JSON and a newline. When Append returns, the line is in
+// the page cache of the kernel, so a killed process loses no event that it appended; an incomplete last line is
 // skipped and counted. Nothing is synced to the disk before Close, so a machine that loses power may lose its last
 // seconds. A disk that takes no more data stops neither requests nor a start: lost events are counted, and the ends of
 // requests of an earlier run are written once there is room.
+//
+// # Stores instead of writes
+//
+// On Linux, the end of the newest segment of each kind is mapped into memory, and a line is a store into it: a write costs a
+// system call, in which the scheduler of Go may hand the processor over. The segment is extended by zeros first, a window of at
+// most 256 KiB at a time, so that a full disk is an error of that write. A reader takes a zero at the begin of a line for the end
+// of a segment that grows. The zeros are removed when the next segment is started, at Close, and by the next run after a kill;
+// they count as bytes of the segment, and never exceed its capacity.
+//
+// The lines of a segment are written as on other systems, as soon as its end cannot be mapped: the disk has no room for a window,
+// the file system maps no files, or another program has changed the file, so that a store faults or the size differs. The fault is
+// recovered, and the loss of events that such a change may mean is reported as a problem.
+//
+// A store may have to wait for the disk, if the kernel has just written that page to it, some ten seconds apart. The scheduler
+// does not know, as it would in a system call.
 //
 // # Segments
 //

@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"bytes"
 	"errors"
 	"log/slog"
 	"os"
@@ -10,6 +9,8 @@ import (
 
 	"colonnade/analytics"
 )
+
+const maxSpare = 256
 
 // Stats are counts since Open, except Bytes and OpenBegins, which are states.
 type Stats struct {
@@ -45,6 +46,7 @@ type Log struct {
 	reserve     reserve              // the room on the disk that only billing events may use
 	open        map[string]openBegin // by event id: begins without an end
 	pendingEnds map[string][]byte    // by event id: ends for begins of an earlier run, not on disk yet
+	spare       [][]byte             // memory of the lines of begins that have ended, at most maxSpare
 	closed      bool
 	stats       Stats
 }
@@ -92,12 +94,26 @@ func (l *Log) appendLocked(e *analytics.Event, line []byte) {
 	case analytics.PhaseBegin:
 		begin := openBegin{in: to}
 		if written {
-			begin.line = bytes.Clone(line)
+			begin.line = append(l.takeSpareLocked(), line...)
 		}
 		l.open[e.EventID] = begin
 	case analytics.PhaseEnd:
+		if begin := l.open[e.EventID]; begin.line != nil && len(l.spare) < maxSpare {
+			l.spare = append(l.spare, begin.line[:0])
+		}
 		delete(l.open, e.EventID)
 	}
+}
+
+// takeSpareLocked returns memory for the line of a begin; nil if there is none to spare.
+func (l *Log) takeSpareLocked() []byte {
+	n := len(l.spare)
+	if n == 0 {
+		return nil
+	}
+	taken := l.spare[n-1]
+	l.spare = l.spare[:n-1]
+	return taken
 }
 
 // segmentsOf returns the segments that an event belongs to.

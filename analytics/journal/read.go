@@ -2,6 +2,7 @@ package journal
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -24,8 +25,8 @@ func ReadDir(dir string) iter.Seq2[analytics.Event, error] {
 			return
 		}
 		for _, l := range logs {
-			for _, s := range l.segments {
-				for e, err := range readSegment(l.path(s), new(int64)) {
+			for i, s := range l.segments {
+				for e, err := range readSegment(l.path(s), new(int64), i == len(l.segments)-1) {
 					if errors.Is(err, os.ErrNotExist) {
 						break // dropped since it was listed
 					}
@@ -72,9 +73,12 @@ func listLogs(dir string) ([]nodeLog, error) {
 // readSegment yields the events of a segment from an offset on, in the order in which they were appended, and moves the
 // offset behind each line. A corrupt line yields an error that wraps ErrCorrupt, and reading continues after it. An
 // incomplete last line yields one that wraps ErrTorn, and leaves the offset before that line. Any other error is the last.
-func readSegment(path string, offset *int64) iter.Seq2[analytics.Event, error] {
+//
+// Zeros behind the last line are no line. A segment that grows ends at the first of them. In any other, lines may follow that
+// were written to the disk before the machine lost power, while those in between were not, which are one corrupt line.
+func readSegment(path string, offset *int64, grows bool) iter.Seq2[analytics.Event, error] {
 	return func(yield func(analytics.Event, error) bool) {
-		fail := func(err error) { yield(analytics.Event{}, fmt.Errorf("cannot read events: %w", err)) }
+		fail := func(err error) bool { return yield(analytics.Event{}, fmt.Errorf("cannot read events: %w", err)) }
 		file, err := os.Open(path)
 		if err != nil {
 			fail(err)
@@ -87,9 +91,13 @@ func readSegment(path string, offset *int64) iter.Seq2[analytics.Event, error] {
 		}
 		lines := bufio.NewReaderSize(file, 64<<10)
 		for {
+			if next, err := lines.Peek(1); grows && err == nil && next[0] == 0 {
+				return
+			}
 			line, err := lines.ReadBytes('\n')
+			text := bytes.TrimLeft(line, "\x00")
 			switch {
-			case errors.Is(err, io.EOF) && len(line) == 0:
+			case errors.Is(err, io.EOF) && len(text) == 0:
 				return
 			case errors.Is(err, io.EOF):
 				fail(fmt.Errorf("%s, byte %d: %w", path, *offset, ErrTorn))
@@ -98,9 +106,11 @@ func readSegment(path string, offset *int64) iter.Seq2[analytics.Event, error] {
 				fail(err)
 				return
 			}
-			e, err := parseLine(line[:len(line)-1])
+			e, err := parseLine(text[:len(text)-1])
 			if err != nil {
 				err = fmt.Errorf("%s, byte %d: %w", path, *offset, err)
+			} else if hole := len(line) - len(text); hole > 0 && !fail(fmt.Errorf("%s, byte %d: %d zeros: %w", path, *offset, hole, ErrCorrupt)) {
+				return
 			}
 			*offset += int64(len(line))
 			if !yield(e, err) {

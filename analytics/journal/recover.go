@@ -48,18 +48,18 @@ func (l *Log) openLocked() (map[string]leftOpen, error) {
 	since := 0 // the number of the newest segment of begins
 	if n := len(l.begins.older); n > 0 {
 		since = l.begins.older[n-1].number
-		if err := l.replayLocked(&l.begins, since, open); err != nil {
+		if err := l.replayLocked(&l.begins, &l.begins.older[n-1], open); err != nil {
 			return nil, err
 		}
 	}
 	for _, s := range l.finals() {
-		for i, o := range s.older {
+		for i := range s.older {
 			last := i == len(s.older)-1
 			// Written to since: the one that was the newest when that segment of begins was started, and all after it.
 			if !last && (since == 0 || s.older[i+1].number < since) {
 				continue
 			}
-			if err := l.replayLocked(s, o.number, open); err != nil {
+			if err := l.replayLocked(s, &s.older[i], open); err != nil {
 				return nil, err
 			}
 		}
@@ -67,11 +67,15 @@ func (l *Log) openLocked() (map[string]leftOpen, error) {
 	return open, nil
 }
 
-// replayLocked adds the begins of one segment to open, removes those that it ends, and counts bad lines.
-func (l *Log) replayLocked(s *segments, number int, open map[string]leftOpen) error {
-	for e, err := range readSegment(segmentPath(s.dir, s.prefix, number), new(int64)) {
+// replayLocked adds the begins of one segment to open, removes those that it ends, and counts bad lines. It removes the zeros that a
+// killed process has left behind the last line.
+func (l *Log) replayLocked(s *segments, replayed *segment, open map[string]leftOpen) error {
+	path, end := segmentPath(s.dir, s.prefix, replayed.number), int64(0)
+	torn := false
+	for e, err := range readSegment(path, &end, false) {
 		switch {
 		case errors.Is(err, ErrTorn), errors.Is(err, ErrCorrupt):
+			torn = errors.Is(err, ErrTorn)
 			l.stats.Torn++
 			l.logger.Warn("skipped a bad line in the events of an earlier run", "error", err)
 		case err != nil:
@@ -81,6 +85,9 @@ func (l *Log) replayLocked(s *segments, number int, open map[string]leftOpen) er
 		case e.Phase == analytics.PhaseEnd:
 			delete(open, e.EventID)
 		}
+	}
+	if !torn && replayed.bytes > end && os.Truncate(path, end) == nil {
+		replayed.bytes = end
 	}
 	return nil
 }

@@ -175,19 +175,10 @@ func TestDiskErrorsAreCounted(t *testing.T) {
 func TestPartialWriteIsUndone(t *testing.T) {
 	dir := t.TempDir()
 	l := open(t, journal.Config{Dir: dir})
+	lift := fileLimit(t, uint64(len(lineOf(t, inference("r1", analytics.PhaseEnd)))+100)) // less than a window, so lines are written
 	l.Append(inference("r1", analytics.PhaseEnd))
-	var old syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
-		t.Fatal(err)
-	}
-	small := syscall.Rlimit{Cur: uint64(l.Stats().Bytes) + 100, Max: old.Max}
-	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &small); err != nil {
-		t.Fatal(err)
-	}
 	l.Append(inference("r2", analytics.PhaseEnd))
-	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
-		t.Fatal(err)
-	}
+	lift()
 	if s := l.Stats(); s.Errors != 1 || s.Dropped.Total() != 1 {
 		t.Errorf("stats %+v", s)
 	}

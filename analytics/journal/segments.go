@@ -37,11 +37,14 @@ type segments struct {
 	events      string // which events are in it, for logs and operators
 	limit       int64  // bytes of a segment; see capacity
 
-	older    []segment // oldest first
-	file     *os.File  // the newest; nil: none was started
-	newest   segment
-	carried  int64    // bytes of carried begins in the newest
-	prepared *os.File // for the next segment, empty, so that a shortage of file descriptors loses no event; nil: not yet
+	older     []segment // oldest first
+	file      *os.File  // the newest; nil: none was started
+	newest    segment
+	carried   int64    // bytes of carried begins in the newest
+	allocated int64    // size of the newest file: its lines, and zeros up to the end of the window
+	window    window   // the mapped end of the newest file
+	unmapped  bool     // lines of the newest are written instead
+	prepared  *os.File // for the next segment, empty, so that a shortage of file descriptors loses no event; nil: not yet
 
 	dropped uint64    // events that are not kept
 	failing bool      // the last append failed
@@ -76,7 +79,7 @@ func (s *segments) prepare() error {
 		return nil
 	}
 	var err error
-	s.prepared, err = os.OpenFile(s.preparedPath(), os.O_WRONLY|os.O_CREATE|os.O_TRUNC|os.O_APPEND, 0o640)
+	s.prepared, err = os.OpenFile(s.preparedPath(), os.O_RDWR|os.O_CREATE|os.O_TRUNC|os.O_APPEND, 0o640)
 	return err
 }
 
@@ -147,25 +150,9 @@ func (s *segments) roll(number int, first []byte, copies int) error {
 		s.older[n-1].events -= copies
 	}
 	s.file = file
-	s.carried = int64(len(first))
+	s.carried, s.allocated, s.unmapped = int64(len(first)), int64(len(first)), false
 	s.newest = segment{number: number, bytes: s.carried, events: copies}
 	return nil
-}
-
-// write appends one line as a whole or not at all.
-func (s *segments) write(line []byte) error {
-	n, err := s.file.Write(line)
-	if err == nil {
-		s.newest.bytes += int64(n)
-		s.newest.events++
-		return nil
-	}
-	// The next line would be lost with half a line before it.
-	if n > 0 && s.file.Truncate(s.newest.bytes) != nil {
-		s.newest.bytes += int64(n)
-		s.retire()
-	}
-	return fmt.Errorf("cannot append event: %w", err)
 }
 
 // retire closes the newest segment, which becomes one of the older.
@@ -173,15 +160,17 @@ func (s *segments) retire() {
 	if s.file == nil {
 		return
 	}
+	_ = s.cutTail()    // readers skip zeros
 	_ = s.file.Close() // every write was checked
 	s.file = nil
+	s.newest.bytes = s.allocated
 	s.older = append(s.older, s.newest)
 }
 
 func (s *segments) close() error {
 	err := s.discardPrepared()
 	if s.file != nil {
-		err = errors.Join(err, s.file.Sync(), s.file.Close())
+		err = errors.Join(err, s.cutTail(), s.file.Sync(), s.file.Close())
 		s.file = nil
 	}
 	return err
@@ -239,7 +228,7 @@ func (s *segments) bytes() int64 {
 		total += o.bytes
 	}
 	if s.file != nil {
-		total += s.newest.bytes
+		total += s.allocated
 	}
 	return total
 }

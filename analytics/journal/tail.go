@@ -79,7 +79,7 @@ func (t *Tail) Next() ([]analytics.Event, error) {
 			if s.number < at.number {
 				continue
 			}
-			if s.number > at.number || s.bytes < at.offset {
+			if s.number > at.number || !continues(l.path(s), at.offset) {
 				at = position{number: s.number}
 			}
 			events, err := t.readFrom(l, i, &at.offset)
@@ -93,11 +93,27 @@ func (t *Tail) Next() ([]analytics.Event, error) {
 	return latest(all, len(all)), nil
 }
 
+// continues reports whether a line ends at an offset of a segment. It does not if a node that was set up anew has started another
+// segment of that number.
+func continues(path string, offset int64) bool {
+	if offset == 0 {
+		return true
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return errors.Is(err, os.ErrNotExist) // dropped since it was listed
+	}
+	defer file.Close()
+	var before [1]byte
+	_, err = file.ReadAt(before[:], offset-1)
+	return err == nil && before[0] == '\n'
+}
+
 // readFrom returns the wanted events of a segment from an offset on, and moves the offset behind the last complete line.
 func (t *Tail) readFrom(l nodeLog, i int, offset *int64) ([]analytics.Event, error) {
 	grows := i == len(l.segments)-1
 	var found []analytics.Event
-	for e, err := range readSegment(l.path(l.segments[i]), offset) {
+	for e, err := range readSegment(l.path(l.segments[i]), offset, grows) {
 		switch {
 		case errors.Is(err, ErrTorn) && grows: // its writer has not finished it
 		case errors.Is(err, ErrTorn), errors.Is(err, ErrCorrupt):

@@ -74,13 +74,22 @@ func remove(t *testing.T, path string) {
 }
 
 // lineOf returns the line of an event in a segment.
-func lineOf(t *testing.T, e *analytics.Event) string {
+func lineOf(t testing.TB, e *analytics.Event) string {
 	t.Helper()
 	dir := t.TempDir()
-	l := open(t, journal.Config{Dir: dir})
+	l, err := journal.Open(journal.Config{Dir: dir, Node: "ams-1"})
+	if err != nil {
+		t.Fatal(err)
+	}
 	l.Append(e)
-	closeLog(t, l)
-	line, err := os.ReadFile(files(t, dir, "*.log")[0])
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	found, err := filepath.Glob(filepath.Join(dir, "events", "*", "*.log"))
+	if err != nil || len(found) != 1 {
+		t.Fatal(found, err)
+	}
+	line, err := os.ReadFile(found[0])
 	if err != nil {
 		t.Fatal(err)
 	}
