@@ -3,10 +3,12 @@ package colo
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"colonnade/fleet"
 	"colonnade/forwarding/hop"
+	"colonnade/forwarding/transport"
 	"colonnade/openai"
 	"colonnade/permits"
 	"colonnade/reasons"
@@ -22,6 +24,7 @@ type appliedTable struct {
 	table    *fleet.Table
 	deleted  map[string]deletedModel
 	replaced chan struct{} // closed when the next table is applied
+	targets  sync.Map      // of type transport.Target, by URL of an endpoint, once a request has needed it
 }
 
 // deletedModel is a model whose deletion may not have reached all entries.
@@ -58,6 +61,18 @@ func (f *appliedTable) model(name string) (*fleet.Model, bool) {
 	}
 	d, ok := f.deleted[name]
 	return d.model, ok && time.Since(d.at) < tableSkew
+}
+
+// target returns the target of an endpoint's URL, which is parsed once for each table.
+func (f *appliedTable) target(url string) (transport.Target, error) {
+	if known, ok := f.targets.Load(url); ok {
+		return known.(transport.Target), nil
+	}
+	target, err := transport.ParseTarget(url)
+	if err == nil {
+		f.targets.Store(url, target)
+	}
+	return target, err
 }
 
 // Apply applies a table. It must be called before Serve, and by one goroutine at a time.

@@ -26,7 +26,7 @@ type call struct {
 	request         *peer.Request
 
 	// From the request.
-	token             hop.Token
+	token             *hop.Token // the request's; not changed
 	route             openai.Route
 	raw               []byte // the body as received
 	arrived           time.Time
@@ -66,16 +66,16 @@ type call struct {
 	firstByte      time.Time
 	clientDeadline bool                // the client's deadline is earlier than the model's first-byte timeout
 	beginLogged    bool                // an end event must follow
-	permit         int                 // number of the permit in this process
+	eventID        string              // of the permit
 	response       *transport.Response // the engine's
 	usage          tokenUsage          // of the response
 	endUnknown     bool                // nothing but the end of the engine's connection ends the response
 	blocked        time.Duration       // how long the client has blocked the response
 
 	// Of a request that this server forwards to another colo.
-	forwardNumber int       // number of the forward in this process
-	forwarding    bool      // an end event must follow
-	forwardedAt   time.Time // when it was sent
+	forwardEventID string
+	forwarding     bool      // an end event must follow
+	forwardedAt    time.Time // when it was sent
 
 	closed bool
 }
@@ -85,7 +85,7 @@ func (s *Server) newCall(in *server.Request, r *peer.Request) *call {
 	s.budget.Begin()
 	now := time.Now()
 	c := &call{
-		Request: in, server: s, request: r, token: r.Token, route: r.Route, raw: r.Body,
+		Request: in, server: s, request: r, token: &r.Token, route: r.Route, raw: r.Body,
 		arrived: now, deadline: now.Add(time.Duration(r.Token.Total)), retries: r.Token.RetriesLeft, endpointsFailed: r.Token.EndpointsFailed,
 	}
 	if r.Token.FirstByte > 0 {
@@ -113,7 +113,7 @@ func (c *call) withdraw() {
 	c.grant.Cancel()
 	e := c.event(analytics.PhaseEnd)
 	e.Outcome, e.Reason, e.Partial = analytics.OutcomeMoved, reasons.GrantExpired, true
-	c.log(e)
+	c.log(&e)
 }
 
 // release releases the permit. The exchange with the engine must be over.
@@ -235,11 +235,11 @@ func (c *call) refused(err error, r permits.Request) error {
 // dispatch sends the request to the granted endpoint.
 func (c *call) dispatch() (*transport.Response, error) {
 	e := c.grant.Endpoint
-	target, err := transport.ParseTarget(e.URL)
+	target, err := c.table.target(e.URL)
 	if err != nil {
 		return nil, &transport.ExchangeError{Phase: transport.PhaseConnect, Err: err}
 	}
-	fields, err := c.server.credentials.fields(e)
+	fields, err := c.fields(e)
 	if err != nil {
 		return nil, err
 	}
@@ -248,7 +248,7 @@ func (c *call) dispatch() (*transport.Response, error) {
 		Target:  target,
 		Method:  "POST",
 		Path:    c.path(e),
-		Fields:  append(fields, c.fields()...),
+		Fields:  fields,
 		Account: c.token.Account,
 		// Much time may have passed since the grant: a disk may have stalled, a connect may have been slow, the process may have been stopped.
 		Precondition:   c.mayUseGrant,
@@ -262,7 +262,9 @@ func (c *call) dispatch() (*transport.Response, error) {
 	if c.request.Handshake != nil {
 		c.toHandshake(&r, edit.Model)
 	} else {
-		r.Body = c.body.Splice(nil, c.raw, edit)
+		var memory *[]byte
+		r.Body, memory = c.server.edited.apply(&c.body, c.raw, edit)
+		defer c.server.edited.put(memory) // the transport has sent it, or never will
 	}
 	if c.body.Stream {
 		r.FirstByteTimeout = c.model.Timeouts.FirstByte.Std()
@@ -299,11 +301,15 @@ func (c *call) path(e *fleet.Endpoint) string {
 	return c.route.Path
 }
 
-// fields returns the request's headers that an engine gets.
-func (c *call) fields() []transport.Field {
-	return append(peer.ForwardedFields(c.model.ForwardHeaders, c.request.Field),
+// usualFields is how many header lines an engine gets at most, unless the model forwards more.
+const usualFields = 7
+
+// fields returns the headers that an engine gets: its credential, and those of the request.
+func (c *call) fields(e *fleet.Endpoint) ([]transport.Field, error) {
+	fields, err := c.server.credentials.appendFields(make([]transport.Field, 0, usualFields), e)
+	return append(peer.AppendForwarded(fields, c.model.ForwardHeaders, c.request.Field),
 		transport.Field{Name: "Accept-Encoding", Value: "identity"}, // without it, an engine may choose any
-		transport.Field{Name: hop.HeaderRequestID, Value: c.token.RequestID})
+		transport.Field{Name: hop.HeaderRequestID, Value: c.token.RequestID}), err
 }
 
 func band(priority string) permits.Band {

@@ -31,7 +31,7 @@ func TestPermitIsAskedFor(t *testing.T) {
 		t.Helper()
 		c := &call{
 			request: &peer.Request{}, model: &fleet.Model{}, pool: pool, raw: make([]byte, 400), arrived: arrived, deadline: end,
-			token: hop.Token{Account: "a", Weight: 1, Priority: fleet.PriorityStandard, Wait: hop.WaitFull},
+			token: &hop.Token{Account: "a", Weight: 1, Priority: fleet.PriorityStandard, Wait: hop.WaitFull},
 		}
 		in(c)
 		w := permits.Request{

@@ -69,7 +69,7 @@ func (s *Server) exchange(ctx context.Context, e *fleet.Endpoint, c engineCall) 
 	if err != nil {
 		return EngineAnswer{}, err
 	}
-	fields, err := s.credentials.fields(e)
+	fields, err := s.credentials.appendFields(nil, e)
 	if err != nil {
 		return EngineAnswer{}, err
 	}

@@ -56,16 +56,16 @@ func newCredentials(dir string, ownFiles []string, logger *slog.Logger) *credent
 	return c
 }
 
-// fields returns the Authorization header for e, or no field if e requires none. The error is a *credentialError.
-func (c *credentials) fields(e *fleet.Endpoint) ([]transport.Field, error) {
+// appendFields appends the Authorization header for e, or no field if e requires none. The error is a *credentialError.
+func (c *credentials) appendFields(dst []transport.Field, e *fleet.Endpoint) ([]transport.Field, error) {
 	if e.Credential == "" {
-		return nil, nil
+		return dst, nil
 	}
 	key, err := c.read(e.Credential)
 	if err != nil {
-		return nil, &credentialError{source: e.Credential, err: err}
+		return dst, &credentialError{source: e.Credential, err: err}
 	}
-	return []transport.Field{{Name: "Authorization", Value: bearer + key}}, nil
+	return append(dst, transport.Field{Name: "Authorization", Value: bearer + key}), nil
 }
 
 // read returns the key that source names. A file is read again when it has changed; one that stalls delays a request only a

@@ -26,7 +26,7 @@ func writeFile(t *testing.T, path, text string) {
 // expectKey wants the key that a credential names, or an error that contains says and nothing of the file.
 func expectKey(t *testing.T, c *credentials, credential, want, says string) {
 	t.Helper()
-	fields, err := c.fields(endpointWith(credential))
+	fields, err := c.appendFields(nil, endpointWith(credential))
 	if says != "" {
 		if err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v, want %q", credential, err, says)
@@ -137,14 +137,14 @@ func TestStalledCredential(t *testing.T) {
 	var requests sync.WaitGroup
 	for range 10 {
 		requests.Go(func() {
-			if _, err := c.fields(endpointWith("file:stalled")); err == nil || !strings.Contains(err.Error(), "still being read") {
+			if _, err := c.appendFields(nil, endpointWith("file:stalled")); err == nil || !strings.Contains(err.Error(), "still being read") {
 				t.Errorf("the stalled file: %v", err)
 			}
 		})
 	}
 	served := make(chan error, 1)
 	go func() {
-		_, err := c.fields(endpointWith("file:good"))
+		_, err := c.appendFields(nil, endpointWith("file:good"))
 		served <- err
 	}()
 	select {

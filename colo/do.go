@@ -21,7 +21,7 @@ import (
 func (s *Server) Do(ctx context.Context, r *peer.Request) (*peer.Answer, error) {
 	in := s.takeCall()
 	if in == nil {
-		c := &call{server: s, token: r.Token}
+		c := &call{server: s, token: &r.Token}
 		c.lookUp(s.applied.Load())
 		return c.answerRefusal(refusalWithoutPool(permits.Draining))
 	}
@@ -112,12 +112,13 @@ func (c *call) serve() (*peer.Answer, error) {
 		}
 		c.releaseUnserved()
 		c.logFailed(&next)
-		c.lastFailure = &next.refusal
+		failure := next.refusal
+		c.lastFailure = &failure
 		if !next.again || !next.free && !c.server.budget.Take() {
 			if next.full {
-				next.refusal = *c.engineFull()
+				failure = *c.engineFull()
 			}
-			return c.answerRefusal(&next.refusal)
+			return c.answerRefusal(&failure)
 		}
 		if !next.free {
 			c.retries--
@@ -133,8 +134,10 @@ func (c *call) resolve() *refusal {
 		s.config.Logger.Error("request goes no further", "request_id", c.token.RequestID, "reason", loop, "visited", c.token.Visited)
 		return &refusal{err: openai.Unavailable(loop, time.Second), verdict: hop.Verdict{Kind: hop.VerdictError, Reason: loop, Final: true}}
 	}
-	if refused := c.inTime(c.find); refused != nil {
-		return refused
+	if !c.lookUp(s.applied.Load()) {
+		if refused := c.inTime(c.find); refused != nil {
+			return refused
+		}
 	}
 	if c.route.API == openai.Realtime {
 		if s.Draining() {

@@ -5,16 +5,15 @@ import (
 	"time"
 
 	"colonnade/analytics"
-	"colonnade/forwarding/hop"
 	"colonnade/forwarding/relay"
 	"colonnade/forwarding/transport"
 	"colonnade/reasons"
 )
 
-// newEvent describes the request. number is that of the permit or of the forward.
-func (c *call) newEvent(kind analytics.Kind, number int, phase analytics.Phase) *analytics.Event {
-	return &analytics.Event{
-		EventID:         analytics.EventID(c.token.RequestID, c.server.process, number, kind),
+// newEvent describes the request. id is the event's: that of the permit or of the forward.
+func (c *call) newEvent(id string, kind analytics.Kind, phase analytics.Phase) analytics.Event {
+	return analytics.Event{
+		EventID:         id,
 		RequestID:       c.token.RequestID,
 		ClientRequestID: c.token.ClientRequestID,
 		Kind:            kind,
@@ -35,8 +34,8 @@ func (c *call) newEvent(kind analytics.Kind, number int, phase analytics.Phase) 
 }
 
 // event describes the attempt under way.
-func (c *call) event(phase analytics.Phase) *analytics.Event {
-	event, e := c.newEvent(analytics.KindInference, c.permit, phase), c.grant.Endpoint
+func (c *call) event(phase analytics.Phase) analytics.Event {
+	event, e := c.newEvent(c.eventID, analytics.KindInference, phase), c.grant.Endpoint
 	event.Endpoint, event.Engine, event.ExternalEndpoint = e.ID, e.Engine, e.External
 	event.Attempts, event.LocalQueueSize = c.token.Attempt+c.attempts, c.queueLen
 	event.WebSocket = c.request.Handshake != nil
@@ -45,14 +44,19 @@ func (c *call) event(phase analytics.Phase) *analytics.Event {
 
 // coloPath returns the servers that the request has visited, with this one.
 func (c *call) coloPath() []string {
-	return append(slices.Clip(c.token.Visited), hop.NodeName(c.server.config.Colo, c.server.config.Node))
+	if len(c.token.Visited) == 0 {
+		return c.server.path
+	}
+	return append(slices.Clip(c.token.Visited), c.server.name)
 }
 
 // logBegin logs that a permit was granted.
 func (c *call) logBegin() {
 	c.beginLogged = true
-	c.permit = int(c.server.granted.Add(1))
-	c.server.config.Log.Append(c.event(analytics.PhaseBegin))
+	permit := int(c.server.granted.Add(1))
+	c.eventID = analytics.EventID(c.token.RequestID, c.server.process, permit, analytics.KindInference)
+	e := c.event(analytics.PhaseBegin)
+	c.server.config.Log.Append(&e)
 }
 
 // log writes the attempt's final event, unless there is one already.
@@ -75,7 +79,7 @@ func (c *call) logFailed(n *decision) {
 	if n.outcome != analytics.OutcomeClientGone { // otherwise no error was sent
 		e.Status, e.Code = n.err.Status, n.err.Code
 	}
-	c.log(e)
+	c.log(&e)
 }
 
 // logCrash logs the end of an attempt whose handler or relay has panicked; any other attempt has its final event already.
@@ -85,7 +89,7 @@ func (c *call) logCrash() {
 	}
 	e := c.event(analytics.PhaseEnd)
 	e.Outcome, e.Reason, e.Partial = analytics.OutcomeCrashed, reasons.Panic, true
-	c.log(e)
+	c.log(&e)
 }
 
 // logWhole logs the end of an attempt whose answer came in one piece.
@@ -96,8 +100,8 @@ func (c *call) logWhole(status int, body []byte) {
 		e.Reason = reasons.CloseDelimited
 	}
 	e.TimeToFirstToken = analytics.Milliseconds(c.firstByte.Sub(c.arrived))
-	c.addUsage(e)
-	c.log(e)
+	c.addUsage(&e)
+	c.log(&e)
 }
 
 // logStream logs the end of an attempt whose answer was relayed as it came.
@@ -106,8 +110,8 @@ func (c *call) logStream(answer *transport.Response, end relay.Outcome) {
 	e.Outcome, e.Reason, e.Status, e.BytesOut = analytics.Outcome(end.Kind), end.Reason, answer.Status(), answer.Size()
 	e.TimeToFirstToken = analytics.Milliseconds(c.firstByte.Sub(c.arrived))
 	e.Partial = end.Kind != relay.OutcomeCompleted
-	c.addUsage(e)
-	c.log(e)
+	c.addUsage(&e)
+	c.log(&e)
 }
 
 // addUsage adds the usage and its cost to an event. Estimated tokens are priced too: a client that leaves early has used the engine.

@@ -12,15 +12,17 @@ import (
 
 // forwardEvent describes a request that this server forwards to another colo. It counts nothing of the answer, since the server that has the
 // engine does.
-func (c *call) forwardEvent(phase analytics.Phase) *analytics.Event {
-	return c.newEvent(analytics.KindForward, c.forwardNumber, phase)
+func (c *call) forwardEvent(phase analytics.Phase) analytics.Event {
+	return c.newEvent(c.forwardEventID, analytics.KindForward, phase)
 }
 
 // logForwardBegin logs that a request is about to be forwarded. If this process is killed, the next one logs the end.
 func (c *call) logForwardBegin() {
-	c.forwardNumber = int(c.server.forwards.Add(1))
+	forward := int(c.server.forwards.Add(1))
+	c.forwardEventID = analytics.EventID(c.token.RequestID, c.server.process, forward, analytics.KindForward)
 	c.forwarding = true
-	c.server.config.Log.Append(c.forwardEvent(analytics.PhaseBegin))
+	e := c.forwardEvent(analytics.PhaseBegin)
+	c.server.config.Log.Append(&e)
 }
 
 // logForward writes the final event of a request that was forwarded, unless there is one already.
@@ -40,7 +42,7 @@ func (c *call) logForwarded(status int, size int64, end relay.Outcome) {
 	e.Outcome, e.Reason, e.Partial = analytics.Outcome(end.Kind), end.Reason, end.Kind != relay.OutcomeCompleted
 	e.Status, e.BytesOut = status, size
 	e.TimeToFirstToken = analytics.Milliseconds(c.firstByte.Sub(c.arrived))
-	c.logForward(e)
+	c.logForward(&e)
 }
 
 // logForwardRefused logs the end of a request that no other colo has served.
@@ -53,7 +55,7 @@ func (c *call) logForwardRefused(why *openai.Error) {
 	case 504:
 		e.Outcome = analytics.OutcomeTimeout
 	}
-	c.logForward(e)
+	c.logForward(&e)
 }
 
 // logForwardCancelled logs the end of a request that was cancelled before the first byte.
@@ -63,7 +65,7 @@ func (c *call) logForwardCancelled(cause error) {
 	if errors.Is(cause, errDrained) {
 		e.Outcome, e.Reason = analytics.OutcomeDrained, reasons.Draining
 	}
-	c.logForward(e)
+	c.logForward(&e)
 }
 
 // logForwardCrash logs the end of a forwarded request whose handler or relay has panicked; any other has its final event already.
@@ -71,6 +73,6 @@ func (c *call) logForwardCrash() {
 	if c.forwarding {
 		e := c.forwardEvent(analytics.PhaseEnd)
 		e.Outcome, e.Reason, e.Partial = analytics.OutcomeCrashed, reasons.Panic, true
-		c.logForward(e)
+		c.logForward(&e)
 	}
 }

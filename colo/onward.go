@@ -76,7 +76,7 @@ func (c *call) forwardToNext(refused *peer.Answer) (*peer.Answer, error) {
 // mayGiveUp reports whether the request could go elsewhere if the server of the next stop were lost: as the entry knows, or since the request may
 // wait here.
 func (c *call) mayGiveUp(refused *peer.Answer) bool {
-	return !c.token.Onward[0].NoAlternative || mayWaitHere(&c.token, refused.Verdict)
+	return !c.token.Onward[0].NoAlternative || mayWaitHere(c.token, refused.Verdict)
 }
 
 // mayWaitHere reports whether a request that was refused may come back to wait.
@@ -116,14 +116,14 @@ func (c *call) follow(to *peer.Server, r *peer.Request, moved *peer.Answer, mayG
 func (c *call) forwardRequest(refused *peer.Answer) *peer.Request {
 	stop, now := c.token.Onward[0], time.Now()
 	c.forwardedAt = now
-	t := c.token
+	t := *c.token
 	t.Headers = nil // the client signs those of its own
 	t.Visited = c.coloPath()
-	t.Onward = stopsAfterNext(&c.token, refused.Verdict)
+	t.Onward = stopsAfterNext(c.token, refused.Verdict)
 	t.HopsLeft--
 	t.Waited += hop.Millis(c.queued)
 	t.Rejoin, t.Unanswered, t.Revision, t.ReturnProbability = false, nil, stop.Revision, stop.ReturnProbability
-	t.WaitBelow = waitBelow(&c.token, refused.Verdict)
+	t.WaitBelow = waitBelow(c.token, refused.Verdict)
 	t.Total = hop.Millis(c.deadline.Sub(now))
 	if !c.firstByteDeadline.IsZero() {
 		t.FirstByte = hop.Millis(c.firstByteDeadline.Sub(now))
@@ -132,7 +132,7 @@ func (c *call) forwardRequest(refused *peer.Answer) *peer.Request {
 	r := &peer.Request{
 		Token:    t,
 		Route:    c.route,
-		Fields:   peer.ForwardedFields(c.model.ForwardHeaders, c.request.Field),
+		Fields:   peer.AppendForwarded(nil, c.model.ForwardHeaders, c.request.Field),
 		Body:     c.raw,
 		Progress: c.request.Progress,
 		Tick:     c.request.Tick,

@@ -284,9 +284,9 @@ func TestRequestWithoutAlternativeStays(t *testing.T) {
 func TestQueueOfThisColoIsAnAlternative(t *testing.T) {
 	f := func(wait hop.Wait, mayWait, want bool) {
 		t.Helper()
-		c := call{token: hop.Token{Wait: wait, Onward: []hop.Stop{{NoAlternative: true}, {NoAlternative: true}}}}
+		c := call{token: &hop.Token{Wait: wait, Onward: []hop.Stop{{NoAlternative: true}, {NoAlternative: true}}}}
 		refused := peer.Answer{Verdict: hop.Verdict{Kind: hop.VerdictOOC, MayWait: mayWait}}
-		if got, next := c.mayGiveUp(&refused), stopsAfterNext(&c.token, refused.Verdict); got != want || len(next) != 1 || next[0].NoAlternative == want {
+		if got, next := c.mayGiveUp(&refused), stopsAfterNext(c.token, refused.Verdict); got != want || len(next) != 1 || next[0].NoAlternative == want {
 			t.Errorf("%s, may wait: %v: gives up: %v, then stops %+v", wait, mayWait, got, next)
 		}
 		if !c.token.Onward[1].NoAlternative {

@@ -71,12 +71,12 @@ func (c *call) logSession(end realtime.SessionOutcome) {
 	e.Partial = end.Kind != relay.OutcomeCompleted
 	e.MessagesIn, e.MessagesOut = end.MessagesIn, end.MessagesOut
 	e.BytesIn, e.BytesOut = end.BytesIn, end.BytesOut
-	c.addUsage(e)
+	c.addUsage(&e)
 	switch {
 	case end.EngineFault:
 		c.pool.Failed(c.grant.Endpoint, end.Reason)
 	case end.Kind == relay.OutcomeCompleted:
 		c.pool.Succeeded(c.grant.Endpoint)
 	}
-	c.log(e)
+	c.log(&e)
 }

@@ -71,9 +71,10 @@ type Server struct {
 	metrics     *metrics.Colo
 	credentials *credentials
 	http        *server.Server
-	boot        string // id of this process
-	name        string // its hop.NodeName
-	process     string // the node with the boot id, in event ids
+	boot        string   // id of this process
+	name        string   // its hop.NodeName
+	path        []string // name alone, which is the path of most requests; not changed
+	process     string   // the node with the boot id, in event ids
 	replays     *hop.ReplayGuard
 	tokenLog    tokenLog
 	engineLog   engineLog
@@ -83,6 +84,7 @@ type Server struct {
 	applied  atomic.Pointer[appliedTable]
 	inflight *server.Inflight
 	buffers  realtime.Buffers // of realtime sessions
+	edited   editedBodies
 	sessions sessionUsages
 	draining atomic.Bool
 	granted  atomic.Int64 // permits so far
@@ -110,6 +112,7 @@ func New(c Config) (*Server, error) {
 		boot:        rand.Text()[:bootSize],
 	}
 	s.name = hop.NodeName(c.Colo, c.Node)
+	s.path = []string{s.name}
 	s.process = c.Node + "/" + s.boot
 	s.client = &peer.Client{Colo: c.Colo, Node: c.Node, Transport: s.transport, Keys: c.Keys, Peers: c.Peers, Via: c.Via}
 	s.sender = &liveness.Sender{Client: s.client, Watcher: liveness.New(liveness.Config{Alive: s.client.Alive, Timings: c.Liveness})}
@@ -214,7 +217,7 @@ func (s *Server) ask(ctx context.Context, e *fleet.Endpoint) error {
 	if err != nil {
 		return err
 	}
-	fields, err := s.credentials.fields(e)
+	fields, err := s.credentials.appendFields(nil, e)
 	if err != nil {
 		return err
 	}

@@ -23,10 +23,11 @@ func benchColo(b *testing.B, n int) string {
 	if err != nil {
 		b.Fatal(err)
 	}
+	answer := `{"choices":[{"message":{"role":"assistant","content":"` + strings.Repeat("word ", 200) + `"}}]}`
 	s := &fasthttp.Server{CloseOnShutdown: true, Handler: func(rc *fasthttp.RequestCtx) {
 		rc.Response.Header.Set(hop.HeaderAttempts, "1")
 		rc.SetContentType("application/json")
-		rc.SetBodyString(`{"choices":[{"message":{"role":"assistant","content":"` + strings.Repeat("word ", 200) + `"}}]}`)
+		rc.SetBodyString(answer)
 	}}
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = s.Serve(ln) })
@@ -55,6 +56,25 @@ func BenchmarkServersOfAColo(b *testing.B) {
 				tr.mayLose(at, 3)
 			}
 		})
+	}
+}
+
+// BenchmarkRequest is what a plain request allocates in an entry and its transport. Its client and the colo server, which run in the same
+// process, allocate next to nothing.
+func BenchmarkRequest(b *testing.B) {
+	url, _ := startEntryWith(b, Config{Table: tableFunc(tableOf(b, benchColo(b, 1))), Logger: slog.New(slog.DiscardHandler)}, b.TempDir())
+	client := &fasthttp.Client{Dial: func(address string) (net.Conn, error) { return net.Dial("tcp", address) }}
+	b.Cleanup(client.CloseIdleConnections)
+	request, response := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
+	request.SetRequestURI(url + "/v1/chat/completions")
+	request.Header.SetMethod("POST")
+	request.Header.SetContentType("application/json")
+	request.SetBodyString(`{"model":"m","messages":[{"role":"user","content":"` + strings.Repeat("a", 950) + `"}]}`)
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := client.Do(request, response); err != nil || response.StatusCode() != 200 {
+			b.Fatalf("%d %v %.200q", response.StatusCode(), err, response.Body())
+		}
 	}
 }
 

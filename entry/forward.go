@@ -119,9 +119,12 @@ func (c *call) idleTimeout(to attempt) time.Duration {
 	return 0
 }
 
+// usualFields is how many header lines a forwarded request has at most, unless its model forwards more.
+const usualFields = 4
+
 // fields returns the request headers that are forwarded.
 func (c *call) fields() []transport.Field {
-	return peer.ForwardedFields(c.model.ForwardHeaders, func(name string) string {
+	return peer.AppendForwarded(make([]transport.Field, 0, usualFields), c.model.ForwardHeaders, func(name string) string {
 		value := c.header(name)
 		if value == "" && name == "Content-Type" && len(c.raw) > 0 {
 			return "application/json" // the body was read as JSON; engines require the header

@@ -147,6 +147,11 @@ func TestSpliceForm(t *testing.T) {
 	if want := formBody("x|1", "model|a/b", "stream|true"); got != want || peeked.CanAskUsage() {
 		t.Errorf("%q", got)
 	}
+	for model, changes := range map[string]bool{"": false, "whisper-1": false, "whisper-2": true, "a": true} {
+		if got := peeked.Changes(body, openai.Edit{Model: model, AskUsage: true}); got != changes {
+			t.Errorf("the model %q changes the form: %v", model, got)
+		}
+	}
 }
 
 // A form that Peek accepts is accepted by mime/multipart and read alike, also after the model has been replaced.

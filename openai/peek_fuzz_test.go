@@ -248,6 +248,9 @@ func TestSplice(t *testing.T) {
 		if got := string(peeked.Splice(nil, []byte(body), e)); got != want {
 			t.Errorf("%s:\n%s instead of\n%s", body, got, want)
 		}
+		if changes := peeked.Changes([]byte(body), e); changes != (want != body) {
+			t.Errorf("%s: %+v changes it: %v", body, e, changes)
+		}
 	}
 	ask := openai.Edit{AskUsage: true}
 	both := openai.Edit{Model: "x", AskUsage: true}
@@ -259,6 +262,9 @@ func TestSplice(t *testing.T) {
 	f(openai.Chat, `{"model":"a","stream":true,"stream_options":{"y":1}}`, both, `{"model":"x","stream":true,"stream_options":{"include_usage":true,"y":1}}`)
 	f(openai.Chat, `{"model":"a","stream":true,"stream_options":{"y":1,"include_usage":null}}`, ask,
 		`{"model":"a","stream":true,"stream_options":{"y":1,"include_usage":true}}`)
+	f(openai.Chat, `{"model":"a"}`, openai.Edit{Model: "a"}, `{"model":"a"}`)
+	f(openai.Chat, `{"model":"\u0061"}`, openai.Edit{Model: "a"}, `{"model":"a"}`)
+	f(openai.Chat, `{"model":"abc"}`, openai.Edit{Model: "a"}, `{"model":"a"}`)
 	// Nothing to edit.
 	for _, same := range []string{`{"model":"a"}`, `{"model":"a","stream":false}`, `{"model":"a","stream_options":{}}`,
 		`{"model":"a","stream":true,"stream_options":{"include_usage":true}}`} {

@@ -18,6 +18,16 @@ type change struct {
 	text string
 }
 
+// Changes reports whether Splice with e changes the body that was peeked.
+func (b *Body) Changes(body []byte, e Edit) bool {
+	written := body[b.model.from:b.model.to]
+	same := e.Model == "" || len(written) == len(e.Model)+2 && string(written[1:len(written)-1]) == e.Model
+	if b.form {
+		same = e.Model == "" || string(written) == e.Model
+	}
+	return !same || e.AskUsage && b.CanAskUsage()
+}
+
 // Splice appends the body with e applied to it; all other bytes stay as they are. body must be the one that was peeked,
 // and e.Model a name that the fleet accepts.
 func (b *Body) Splice(dst, body []byte, e Edit) []byte {

@@ -64,19 +64,23 @@ func (r *Request) Field(name string) string {
 	return ""
 }
 
-// ForwardedFields returns the request headers that are forwarded down to the engine: a fixed list, those of the model's document, and
-// no others. value returns a header's value.
-func ForwardedFields(ofModel []string, value func(name string) string) []transport.Field {
-	fields := make([]transport.Field, 0, 8)
+// AppendForwarded appends the request headers that are forwarded down to the engine: a fixed list, those of the model's document, and
+// no others. value returns a header's value, or "" if there is none.
+func AppendForwarded(dst []transport.Field, ofModel []string, value func(name string) string) []transport.Field {
+	add := func(name string) {
+		if v := value(name); v != "" {
+			dst = append(dst, transport.Field{Name: name, Value: v})
+		}
+	}
 	for _, name := range hop.ForwardedHeaders() {
-		fields = append(fields, transport.Field{Name: name, Value: value(name)})
+		add(name)
 	}
 	for _, name := range ofModel {
 		if !hop.IsForwarded(name) {
-			fields = append(fields, transport.Field{Name: name, Value: value(name)})
+			add(name)
 		}
 	}
-	return fields
+	return dst
 }
 
 // line returns the request's method, and its path with the query.
