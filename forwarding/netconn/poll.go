@@ -29,9 +29,10 @@ type poller struct {
 	active  bool      // the goroutine is in step
 	shared  bool      // a pump calls step
 	heard   time.Time // when bytes came last
-	drained bool      // nothing is left in the socket
-	ended   bool      // step has returned false
-	panic   any       // of a shared step
+	acks    acks
+	drained bool // nothing is left in the socket
+	ended   bool // step has returned false
+	panic   any  // of a shared step
 	woken   chan struct{}
 	oob     [oobSize]byte
 }

@@ -278,9 +278,13 @@ func (p *poller) sharedStep() {
 			p.wake()
 		}
 	}()
+	before := p.heard
 	if !p.callStep() {
 		p.shared, p.ended = false, true
 		p.wake()
+	}
+	if p.heard != before {
+		p.acks.received(p.fd, p.heard.Sub(before))
 	}
 }
 
@@ -307,6 +311,7 @@ func (c *Conn) share() error {
 	}
 	p.mu.Lock() // no step is under way then
 	p.shared = false
+	p.acks.end(fd)
 	thrown := p.panic
 	p.panic = nil
 	p.mu.Unlock()
@@ -367,7 +372,7 @@ func (c *Conn) shareOut() error {
 	}
 	c.moving.Unlock()
 	p.mu.Lock()
-	p.fd, p.shared = fd, true
+	p.fd, p.shared, p.acks = fd, true, acks{}
 	p.mu.Unlock()
 	_ = c.socket.Close()
 	return nil

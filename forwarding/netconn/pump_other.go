@@ -11,6 +11,8 @@ func NewPump() *Pump { return nil }
 // Close does nothing.
 func (p *Pump) Close() {}
 
+type acks struct{}
+
 func (c *Conn) share() error { return nil }
 
 func (p *poller) wake() {}
