@@ -27,12 +27,20 @@ type drainableDocument struct {
 	effect      string                                  // on clients, of a drain if there is none
 }
 
+// effectOfLastEntry is what a drain of an entry does to clients if there is no other active one.
+const effectOfLastEntry = "it is the last active entry, so load balancers find none that is ready"
+
+// effectOfLastServer is what a drain of a colo server does to clients if its colo has no other active one.
+func effectOfLastServer(colo string) string {
+	return fmt.Sprintf("it is the last active server of colo %s, so entries send requests to other colos, and refuse those for models that only this colo has", colo)
+}
+
 // drainableEntry returns what a drain of an entry changes. A load balancer moves its clients to other entries.
 func (r *runtime) drainableEntry(ctx context.Context, document entryRegistration) drainable {
 	return drainable{ctx: ctx, local: r.drainEntryOnly, registration: &drainableDocument{
 		put: document.put, stored: document.lease.Stored,
 		otherActive: func(ctx context.Context) (bool, error) { return r.otherActive(ctx, "entries/") },
-		effect:      "it is the last active entry, so load balancers would find none that is ready",
+		effect:      effectOfLastEntry,
 	}}
 }
 
@@ -52,7 +60,7 @@ func (r *runtime) drainableServer(ctx context.Context, self *serverDocument) dra
 		put: self.setState, stored: self.lease.Stored,
 		handOver:    func(ctx context.Context) { r.siblings.keeper.AwaitHandover(ctx, announceTimeout) },
 		otherActive: func(ctx context.Context) (bool, error) { return r.otherActive(ctx, "servers/"+colo+"/") },
-		effect:      fmt.Sprintf("it is the last active server of colo %s, so entries send requests to other colos, and refuse those for models that only this colo has", colo),
+		effect:      effectOfLastServer(colo),
 	}}
 }
 

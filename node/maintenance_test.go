@@ -49,7 +49,7 @@ func drainAndUndrain(t *testing.T, client *clientv3.Client, key string, r node.R
 	if got := ready(t, r); !isDraining() || got != http.StatusServiceUnavailable {
 		t.Errorf("while it drains: ready %d, registered as %s", got, value(t, client, key))
 	}
-	if problems := page(t, r, "/debug/config"); !strings.Contains(problems, `"node_drained"`) || !strings.Contains(problems, "by ops") || strings.Contains(problems, `"node_not_ready"`) {
+	if problems := strings.Join(strings.Fields(page(t, r, "/debug/config")), ""); !strings.Contains(problems, `"kind":"node_drained","severity":"error"`) || !strings.Contains(problems, "byops") || strings.Contains(problems, `"node_not_ready"`) {
 		t.Errorf("while it drains, its problems are %s", problems)
 	}
 	if err := m.Undrain("ops"); err != nil {

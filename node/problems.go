@@ -34,9 +34,7 @@ func (r *runtime) problems() []problems.Problem {
 	if err := r.notReady(); err != nil {
 		l.Errorf(reasons.NodeNotReady, r.document(), "%s: is not ready: %v", r.name(), err)
 	}
-	if d := r.maintenance.draining(); d != nil {
-		l.Warnf(reasons.NodeDrained, r.document(), "%s: drains for %s, by %s", r.name(), wording.Brief(time.Since(d.Since)), cmp.Or(d.By, "an operator"))
-	}
+	r.addDrain(l)
 	if r.colo != nil {
 		r.addPools(l)
 		r.addModels(l)
@@ -44,6 +42,40 @@ func (r *runtime) problems() []problems.Problem {
 		l.Add(r.shared.problems()...)
 	}
 	return l.All()
+}
+
+// addDrain adds that an operator drains the node. If it is the last one, that is an error.
+func (r *runtime) addDrain(l *problems.List) {
+	d, effect := r.maintenance.draining(), ""
+	if d == nil {
+		return
+	}
+	add := l.Warnf
+	if r.source == "" {
+		if effect = r.effectOfLast(r.watcher.Table()); effect != "" {
+			add = l.Errorf
+		}
+	}
+	p := add(reasons.NodeDrained, r.document(), "%s: drains for %s, by %s", r.name(), wording.Brief(time.Since(d.Since)), cmp.Or(d.By, "an operator"))
+	if effect != "" {
+		p.Effect = effect
+	}
+}
+
+// effectOfLast returns what the drain of this node does to clients if a table has no other active node like it; empty = it has one.
+func (r *runtime) effectOfLast(t *fleet.Table) string {
+	own := r.config.Node
+	if r.siblings == nil {
+		if slices.ContainsFunc(t.Entries(), func(e *fleet.EntryNode) bool { return e.Node != own && e.State != fleet.StateDraining }) {
+			return ""
+		}
+		return effectOfLastEntry
+	}
+	colo := r.siblings.colo
+	if slices.ContainsFunc(t.Registered(colo), func(s *fleet.Server) bool { return s.Node != own && s.State != fleet.StateDraining }) {
+		return ""
+	}
+	return effectOfLastServer(colo)
 }
 
 // notReady returns why the node is not ready, unless another problem says so, or an operator has stopped it.

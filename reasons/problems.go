@@ -117,7 +117,7 @@ var problems = []Problem{
 	{Kind: NodeUnreachable, Meaning: "a registered node cannot be asked for its state",
 		Effect: "not known", Action: "run the command where the admin listeners of the nodes are reached, or look at the node's log"},
 	{Kind: NodeDrained, Meaning: "an operator drains a node whose process goes on",
-		Effect: "none: other nodes serve, and have the load of this one too", Action: "when the work on it is done, take it back: POST /api/v1/node/undrain on its admin listener"},
+		Effect: "none while other nodes serve, which have the load of this one too; an error if it is the last entry, or the last server of its colo", Action: "when the work on it is done, take it back: POST /api/v1/node/undrain on its admin listener"},
 	{Kind: NodeNotReady, Meaning: "a node says that it is not ready",
 		Effect: "an entry gets no requests from load balancers; a colo server grants nothing", Action: "do what the reason says"},
 	{Kind: StoreSilent, Meaning: "a node has heard nothing from etcd, or could not read its files, for 20 s",
