@@ -40,6 +40,7 @@ type Conn struct {
 	cancelled atomic.Bool
 	moving    sync.Mutex // held while the pump takes or returns the connection, and by Cancel
 	unread    unread
+	asker     asker
 	poller    poller
 }
 
@@ -92,18 +93,23 @@ func (c *Conn) Read(p []byte) (int, error) {
 	if c.poller.failure != nil {
 		return 0, c.poller.failure
 	}
-	deadline := c.readLimit(time.Now())
+	deadline := c.Deadline
+	if c.IdleTimeout > 0 {
+		deadline = c.readLimit(time.Now())
+	}
+	if c.asker.request != nil {
+		n, err := c.ask(p, deadline)
+		c.noteReceived(n)
+		return n, err
+	}
 	for {
 		wake := c.nextTick()
 		woken := !wake.IsZero() && (deadline.IsZero() || wake.Before(deadline))
 		if !woken {
 			wake = deadline
 		}
-		if err := c.SetReadDeadline(wake); err != nil {
+		if err := c.moveReadDeadline(wake); err != nil {
 			return 0, err
-		}
-		if c.cancelled.Load() {
-			return 0, ErrCancelled
 		}
 		n, err := c.Conn.Read(p)
 		if n == 0 && woken && errors.Is(err, os.ErrDeadlineExceeded) {
@@ -112,6 +118,17 @@ func (c *Conn) Read(p []byte) (int, error) {
 		c.noteReceived(n)
 		return n, err
 	}
+}
+
+// moveReadDeadline sets the deadline of reads, and returns an error after Cancel.
+func (c *Conn) moveReadDeadline(to time.Time) error {
+	if err := c.SetReadDeadline(to); err != nil {
+		return err
+	}
+	if c.cancelled.Load() { // after the deadline was moved: see Cancel
+		return ErrCancelled
+	}
+	return nil
 }
 
 // noteReceived sets Received if n bytes were read. A load is cheaper than a store, which would slow the loads of other connections.

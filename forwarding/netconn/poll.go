@@ -159,13 +159,7 @@ func (c *Conn) setPollDeadline() error {
 	if by := time.Now().Add(recheck); !c.poller.patient && (limit.IsZero() || by.Before(limit)) {
 		limit = by
 	}
-	if err := c.SetReadDeadline(limit); err != nil {
-		return err
-	}
-	if c.cancelled.Load() { // after the deadline was moved: see Cancel
-		return ErrCancelled
-	}
-	return nil
+	return c.moveReadDeadline(limit)
 }
 
 // readLimit returns when a read fails that has waited since a time; zero means never.

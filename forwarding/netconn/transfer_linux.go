@@ -14,8 +14,12 @@ import (
 // which costs more than the call itself.
 
 // readNow reads what a socket has.
-func readNow(fd int, p []byte) (int, error) {
-	n, _, errno := syscall.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)), unix.MSG_DONTWAIT, 0, 0)
+func readNow(fd int, p []byte) (int, error) { return receiveNow(fd, p, 0) }
+
+// receiveNow is readNow with flags of recv(2).
+func receiveNow(fd int, p []byte, flags int) (int, error) {
+	n, _, errno := syscall.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)),
+		uintptr(flags)|unix.MSG_DONTWAIT, 0, 0)
 	if errno != 0 {
 		return 0, errno
 	}

@@ -9,5 +9,11 @@ import "syscall"
 // readNow reads what a socket that does not block has.
 func readNow(fd int, p []byte) (int, error) { return syscall.Read(fd, p) }
 
+// receiveNow is readNow with flags of recv(2).
+func receiveNow(fd int, p []byte, flags int) (n int, err error) {
+	n, _, err = syscall.Recvfrom(fd, p, flags|syscall.MSG_DONTWAIT)
+	return n, err
+}
+
 // writeNow writes what a socket that does not block takes.
 func writeNow(fd int, p []byte) (int, error) { return syscall.Write(fd, p) }

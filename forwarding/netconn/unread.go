@@ -20,7 +20,7 @@ type unread struct {
 }
 
 func (u *unread) from(fd uintptr) {
-	u.n, _, u.err = syscall.Recvfrom(int(fd), u.buf[:u.limit], u.flags|syscall.MSG_DONTWAIT)
+	u.n, u.err = receiveNow(int(fd), u.buf[:u.limit], u.flags)
 }
 
 // Unread returns the first bytes that have arrived and were not read, at most 64, without blocking and without reading them; there may

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"time"
@@ -19,8 +20,11 @@ const readBuffer = 16 << 10
 type conn struct {
 	*netconn.Conn
 	br           *bufio.Reader
+	cancel       func() // method value of Cancel
 	head         []byte // memory for request heads
+	unanswered   error  // why no byte came after the request, for readHead
 	target       Target
+	list         *idleList // where it was idle last; may be nil
 	account      string    // that the last request was for
 	kept         bool      // it has served a request before
 	sentAt       time.Time // when the first byte of the last request was sent
@@ -32,7 +36,7 @@ type conn struct {
 // TLS. The limits of the request bound it, too.
 func dial(ctx context.Context, r *Request, began time.Time) (*conn, error) {
 	to := r.Target
-	ctx, cancel := context.WithDeadline(ctx, r.within(r.ConnectTimeout, began))
+	ctx, cancel := context.WithDeadline(ctx, r.within(time.Now(), r.ConnectTimeout, began))
 	defer cancel()
 	r.Abort.attach(cancel)
 	defer r.Abort.detach()
@@ -53,6 +57,7 @@ func dial(ctx context.Context, r *Request, began time.Time) (*conn, error) {
 		}
 	}
 	c.Conn = netconn.New(socket, secure)
+	c.cancel = c.Cancel
 	return c, nil
 }
 
@@ -74,22 +79,21 @@ func (c *conn) send(r *Request, began time.Time) (int64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("%w: %w", errNotValid, err)
 	}
-	c.head = head
-	if err := c.SetWriteDeadline(r.within(r.ConnectTimeout+netconn.WriteStall, began)); err != nil {
+	first, rest := head, r.Body
+	if len(r.Body) < readBuffer {
+		first, rest = append(head, r.Body...), nil
+	}
+	c.head = first
+	if r.Precondition != nil && !r.Precondition() {
+		return 0, ErrNotSent
+	}
+	c.sentAt = time.Now() // after Sign, which reads the whole body
+	if err := c.SetWriteDeadline(r.within(c.sentAt, r.ConnectTimeout+netconn.WriteStall, began)); err != nil {
 		return 0, err
 	}
 	if c.Cancelled() {
 		return 0, netconn.ErrCancelled
 	}
-	first, rest := head, r.Body
-	if len(r.Body) < readBuffer {
-		c.head = append(head, r.Body...)
-		first, rest = c.head, nil
-	}
-	if r.Precondition != nil && !r.Precondition() {
-		return 0, ErrNotSent
-	}
-	c.sentAt = time.Now() // after Sign, which reads the whole body
 	n, err := c.write(first, rest)
 	if cap(c.head) > 4*readBuffer {
 		c.head = nil
@@ -104,6 +108,9 @@ func (c *conn) send(r *Request, began time.Time) (int64, error) {
 // of turn. If there is a second part, which may take long, it holds back the last byte and looks again: until then, the server does not
 // have the request.
 func (c *conn) write(first, rest []byte) (int64, error) {
+	if len(rest) == 0 && c.CanAsk() {
+		return c.ask(first)
+	}
 	if c.kept {
 		if err := c.checkTurn(0); err != nil {
 			return 0, err
@@ -127,4 +134,25 @@ func (c *conn) write(first, rest []byte) (int64, error) {
 	}
 	m, err := c.Conn.Conn.Write(rest[last:])
 	return n + int64(m), err
+}
+
+// ask is write for a short request, and waits for the first byte of the response. The error of that wait is left for readHead.
+func (c *conn) ask(request []byte) (int64, error) {
+	for range 2 { // behind empty lines, more may have arrived
+		c.Ask(request, c.kept)
+		_, err := c.br.Peek(1)
+		sent := c.Asked()
+		switch {
+		case errors.Is(err, netconn.ErrUnread):
+			if err := c.checkTurn(0); err != nil {
+				return 0, err
+			}
+		case sent < len(request):
+			return int64(sent), err
+		default:
+			c.unanswered = err
+			return int64(sent), nil
+		}
+	}
+	return 0, errStale
 }

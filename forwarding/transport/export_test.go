@@ -15,7 +15,11 @@ func (r *Request) AppendHead(b []byte) ([]byte, error) { return r.appendHead(b) 
 func (t *Transport) HasUsable(to Target) bool {
 	t.idle.mu.Lock()
 	defer t.idle.mu.Unlock()
-	for _, c := range t.idle.conns[to] {
+	list := t.idle.lists[to]
+	if list == nil {
+		return false
+	}
+	for _, c := range list.conns {
 		if c.checkTurn(0) == nil {
 			return true
 		}

@@ -26,30 +26,39 @@ type idleConns struct {
 	logger *slog.Logger
 
 	mu         sync.Mutex           // guards the fields below
-	conns      map[Target][]*conn   // by the time since when they are idle, the latest last
+	lists      map[Target]*idleList // not empty for long: see removeBefore
 	distrusted map[string]time.Time // addresses to which no connection is kept, and until when
 	closed     bool
 }
 
+// idleList are the idle connections to one target. A connection remembers its list, so that keeping it again needs no look-up.
+type idleList struct {
+	conns   []*conn // by the time since when they are idle, the latest last
+	removed bool    // from idleConns.lists
+}
+
 // take returns the most recently used connection that an account may use, or nil. The server may have closed it.
-func (i *idleConns) take(to Target, account string) *conn {
+func (i *idleConns) take(to Target, account string, now time.Time) *conn {
 	for {
-		c := i.pop(to, account)
-		if c == nil || time.Since(c.idleSince) < maxIdleTime && c.trustVersion == to.Peer.Version() {
+		c := i.pop(to, account, now)
+		if c == nil || now.Sub(c.idleSince) < maxIdleTime && c.trustVersion == to.Peer.Version() {
 			return c
 		}
 		c.Close()
 	}
 }
 
-func (i *idleConns) pop(to Target, account string) *conn {
-	settled := time.Now().Add(-handoverSilence)
+func (i *idleConns) pop(to Target, account string, now time.Time) *conn {
+	settled := now.Add(-handoverSilence)
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	conns := i.conns[to]
-	for at, c := range slices.Backward(conns) {
+	list := i.lists[to]
+	if list == nil {
+		return nil
+	}
+	for at, c := range slices.Backward(list.conns) {
 		if c.account == account || c.idleSince.Before(settled) {
-			i.conns[to] = slices.Delete(conns, at, at+1)
+			list.conns = slices.Delete(list.conns, at, at+1)
 			return c
 		}
 	}
@@ -67,12 +76,35 @@ func (i *idleConns) add(c *conn) bool {
 	now := time.Now()
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.closed || len(i.conns[c.target]) >= maxIdlePerTarget || i.distrustsLocked(c.target.Address, now) {
+	if i.closed || i.distrustsLocked(c.target.Address, now) {
+		return false
+	}
+	list := i.listOfLocked(c)
+	if len(list.conns) >= maxIdlePerTarget {
 		return false
 	}
 	c.idleSince, c.kept = now, true
-	i.conns[c.target] = append(i.conns[c.target], c)
+	list.conns = append(list.conns, c)
 	return true
+}
+
+// listOfLocked returns the list for a connection.
+func (i *idleConns) listOfLocked(c *conn) *idleList {
+	if c.list != nil && !c.list.removed {
+		return c.list
+	}
+	if c.list = i.lists[c.target]; c.list == nil {
+		c.list = new(idleList)
+		i.lists[c.target] = c.list
+	}
+	return c.list
+}
+
+// removeLocked removes a list, and returns its connections.
+func (i *idleConns) removeLocked(to Target, list *idleList) []*conn {
+	delete(i.lists, to)
+	list.removed = true
+	return list.conns
 }
 
 func (i *idleConns) distrustsLocked(address string, now time.Time) bool {
@@ -89,10 +121,9 @@ func (i *idleConns) distrust(address string) {
 	known := i.distrustsLocked(address, now)
 	i.distrusted[address] = now.Add(distrustTime)
 	var old []*conn
-	for to, conns := range i.conns {
+	for to, list := range i.lists {
 		if to.Address == address {
-			old = append(old, conns...)
-			delete(i.conns, to)
+			old = append(old, i.removeLocked(to, list)...)
 		}
 	}
 	i.mu.Unlock()
@@ -126,20 +157,18 @@ func (i *idleConns) expire(now time.Time) {
 	maps.DeleteFunc(i.distrusted, func(_ string, until time.Time) bool { return until.Before(now) })
 }
 
-// removeBefore removes the connections that have been idle since before a time.
+// removeBefore removes the connections that have been idle since before a time, and lists that are empty then.
 func (i *idleConns) removeBefore(before time.Time) (old []*conn) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	for to, conns := range i.conns {
+	for to, list := range i.lists {
 		n := 0
-		for n < len(conns) && conns[n].idleSince.Before(before) {
+		for n < len(list.conns) && list.conns[n].idleSince.Before(before) {
 			n++
 		}
-		old = append(old, conns[:n]...)
-		if conns = slices.Delete(conns, 0, n); len(conns) == 0 {
-			delete(i.conns, to)
-		} else {
-			i.conns[to] = conns
+		old = append(old, list.conns[:n]...)
+		if list.conns = slices.Delete(list.conns, 0, n); len(list.conns) == 0 {
+			i.removeLocked(to, list)
 		}
 	}
 	return old
@@ -156,8 +185,8 @@ func (i *idleConns) close() {
 func (i *idleConns) len() (n int) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	for _, conns := range i.conns {
-		n += len(conns)
+	for _, list := range i.lists {
+		n += len(list.conns)
 	}
 	return n
 }

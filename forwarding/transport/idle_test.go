@@ -15,13 +15,13 @@ func TestWhoTakesAConnection(t *testing.T) {
 	settled := &conn{account: "other", idleSince: old}
 	own := &conn{account: "me", idleSince: mine}
 	last := &conn{account: "other", idleSince: foreign}
-	i := &idleConns{logger: slog.New(slog.DiscardHandler), conns: map[Target][]*conn{{}: {oldest, settled, own, last}}}
+	i := &idleConns{logger: slog.New(slog.DiscardHandler), lists: map[Target]*idleList{{}: {conns: []*conn{oldest, settled, own, last}}}}
 	for n, want := range []*conn{own, settled, oldest, nil, nil} {
-		if got := i.pop(Target{}, "me"); got != want {
+		if got := i.pop(Target{}, "me", now); got != want {
 			t.Errorf("connection %d: %+v, want %+v", n+1, got, want)
 		}
 	}
-	if got := i.pop(Target{}, "other"); got != last {
+	if got := i.pop(Target{}, "other", now); got != last {
 		t.Errorf("its own account gets %+v", got)
 	}
 }

@@ -48,6 +48,9 @@ func (resp *Response) readSome() (bool, error) {
 	if errors.Is(err, io.EOF) {
 		return false, nil
 	}
+	if resp.held == nil && resp.body.framing == framingLength {
+		resp.held = make([]byte, 0, min(resp.head.length, maxHeld+readBuffer))
+	}
 	resp.held = append(resp.held, piece...)
 	return true, err
 }

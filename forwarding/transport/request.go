@@ -114,9 +114,9 @@ func (r *Request) firstByteBy(began time.Time) time.Time {
 	return by
 }
 
-// within returns the time after d from now, but not later than firstByteBy.
-func (r *Request) within(d time.Duration, began time.Time) time.Time {
-	limit := time.Now().Add(d)
+// within returns the time d after now, but not later than firstByteBy.
+func (r *Request) within(now time.Time, d time.Duration, began time.Time) time.Time {
+	limit := now.Add(d)
 	if by := r.firstByteBy(began); !by.IsZero() && by.Before(limit) {
 		return by
 	}

@@ -26,7 +26,7 @@ func New(logger *slog.Logger) *Transport {
 	return &Transport{
 		readers: sync.Pool{New: func() any { return bufio.NewReaderSize(nil, readBuffer) }},
 		pump:    netconn.NewPump(),
-		idle:    idleConns{logger: logger, conns: map[Target][]*conn{}, distrusted: map[string]time.Time{}},
+		idle:    idleConns{logger: logger, lists: map[Target]*idleList{}, distrusted: map[string]time.Time{}},
 	}
 }
 
@@ -81,7 +81,7 @@ func (t *Transport) Do(ctx context.Context, r *Request, s ReadOptions) (*Respons
 	}
 	began := time.Now()
 	for r.Handshake == nil { // which keeps its connection, so it gets a new one
-		c := t.idle.take(r.Target, r.Account)
+		c := t.idle.take(r.Target, r.Account, began)
 		if c == nil {
 			break
 		}
@@ -108,9 +108,8 @@ func (t *Transport) exchange(ctx context.Context, c *conn, r *Request, s ReadOpt
 	c.IdleTimeout, c.Deadline, c.Tick, c.Received = 0, r.firstByteBy(began), r.Tick, r.Received
 
 	resp := &Response{ctx: ctx, abort: r.Abort, transport: t, conn: c, lingerLimit: r.Linger, deadline: r.Deadline}
-	cancel := c.Cancel
-	resp.watch.Attach(ctx, cancel)
-	r.Abort.attach(cancel)
+	resp.watch.Attach(ctx, c.cancel)
+	r.Abort.attach(c.cancel)
 	begun := false
 	defer func() {
 		if !begun { // after a panic, too

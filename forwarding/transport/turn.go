@@ -71,6 +71,10 @@ func emptyLines(p []byte) int {
 
 // readHead reads the head of a response. On a kept connection, empty lines may come before it.
 func (c *conn) readHead(onProgress func(hop.Progress)) (head, error) {
+	if err := c.unanswered; err != nil {
+		c.unanswered = nil
+		return head{}, err
+	}
 	if c.kept {
 		if err := skipEmptyLines(c.br); err != nil {
 			return head{}, err

@@ -1,0 +1,140 @@
+package netconn_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"colonnade/forwarding/netconn"
+)
+
+// answering reads a request of n bytes, and sends an answer.
+func answering(far *net.TCPConn, n int, answer string) {
+	if _, err := io.CopyN(io.Discard, far, int64(n)); err == nil {
+		_, _ = io.WriteString(far, answer)
+	}
+}
+
+// The read after Ask sends the request, and returns the answer; the request is sent once.
+func TestAsk(t *testing.T) {
+	t.Parallel()
+	c, far := newConn(t)
+	buf := make([]byte, 100)
+	for _, size := range []int{1, 1000, 1, 8 << 20} { // more than the sockets take
+		request := bytes.Repeat([]byte("r"), size)
+		go answering(far, size, "answer")
+		c.Ask(request, true)
+		if n, err := c.Read(buf); err != nil || string(buf[:n]) != "answer" || c.Asked() != size {
+			t.Fatalf("%d bytes: %q, %v after %d bytes", size, buf[:n], err, c.Asked())
+		}
+	}
+	go func() {
+		time.Sleep(time.Millisecond) // most often, the read below waits by then; both orders are right
+		_, _ = io.WriteString(far, "more")
+	}()
+	if n, err := c.Read(buf); err != nil || string(buf[:n]) != "more" {
+		t.Errorf("%q, %v", buf[:n], err)
+	}
+	far.Close()
+	if n, err := c.Read(buf); n != 0 || !errors.Is(err, io.EOF) {
+		t.Errorf("%d, %v", n, err)
+	}
+}
+
+// A quiet request is not sent where something has arrived before, or the end.
+func TestAskIsQuiet(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(*net.TCPConn) error{
+		"bytes": func(c *net.TCPConn) error { _, err := io.WriteString(c, "x"); return err },
+		"end":   (*net.TCPConn).CloseWrite,
+		"reset": func(c *net.TCPConn) error { return errors.Join(c.SetLinger(0), c.Close()) },
+	} {
+		c, far := newConn(t)
+		if err := end(far); err != nil {
+			t.Fatal(err)
+		}
+		awaitUnread(t, c)
+		c.Ask([]byte("request"), true)
+		if n, err := c.Read(make([]byte, 1)); n != 0 || !errors.Is(err, netconn.ErrUnread) || c.Asked() != 0 {
+			t.Errorf("%s: %d, %v after %d bytes", name, n, err, c.Asked())
+		}
+		if name != "bytes" {
+			continue
+		}
+		if n, err := c.Read(make([]byte, 1)); n != 1 || err != nil {
+			t.Errorf("the bytes are left: %d, %v", n, err)
+		}
+		c.Close()
+		if got, err := io.ReadAll(far); len(got) > 0 || err != nil {
+			t.Errorf("the request was sent after all: %q, %v", got, err)
+		}
+	}
+}
+
+func awaitUnread(t *testing.T, c *netconn.Conn) {
+	t.Helper()
+	for until := time.Now().Add(patience); time.Now().Before(until); time.Sleep(100 * time.Microsecond) {
+		if unread, err := c.Unread(); len(unread) > 0 || err != nil {
+			return
+		}
+	}
+	t.Fatal("nothing has arrived")
+}
+
+// A request that is cancelled or late before it was sent is not sent; one that waits for its answer ends.
+func TestAskEnds(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]struct {
+		before bool
+		end    func(*netconn.Conn)
+		want   error
+	}{
+		"cancelled before": {true, (*netconn.Conn).Cancel, netconn.ErrCancelled},
+		"late before":      {true, func(c *netconn.Conn) { c.Deadline = netconn.PastDeadline() }, os.ErrDeadlineExceeded},
+		"cancelled":        {false, (*netconn.Conn).Cancel, os.ErrDeadlineExceeded},
+		"late":             {false, nil, os.ErrDeadlineExceeded},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c, far := newConn(t)
+			c.IdleTimeout = patience
+			sent := 7
+			switch {
+			case end.before:
+				end.end(c)
+				sent = 0
+			case end.end == nil:
+				c.IdleTimeout = 200 * time.Millisecond
+			default:
+				go func() {
+					_, _ = io.ReadFull(far, make([]byte, 7))
+					end.end(c)
+				}()
+			}
+			c.Ask([]byte("request"), true)
+			n, err := c.Read(make([]byte, 1))
+			if n != 0 || !errors.Is(err, end.want) || c.Asked() != sent || c.Cancelled() != (name != "late" && name != "late before") {
+				t.Errorf("%d, %v after %d bytes", n, err, c.Asked())
+			}
+			if _, again := c.Read(make([]byte, 1)); again == nil || c.Asked() != sent {
+				t.Errorf("the next read: %v after %d bytes", again, c.Asked())
+			}
+		})
+	}
+}
+
+// What a server sends before it closes the connection is read, also by a request that it does not read.
+func TestAskOfAClosedConnection(t *testing.T) {
+	t.Parallel()
+	c, far := newConn(t)
+	far.Close()
+	awaitUnread(t, c)
+	c.Ask([]byte("request"), false)
+	if n, err := c.Read(make([]byte, 1)); n != 0 || !errors.Is(err, io.EOF) && !netconn.IsRefused(err) {
+		t.Errorf("%d, %v", n, err)
+	}
+}
