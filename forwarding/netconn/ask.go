@@ -2,120 +2,88 @@ package netconn
 
 import (
 	"errors"
-	"io"
 	"os"
 	"syscall"
-	"time"
 )
 
-// ErrUnread is returned by [Conn.Read] after [Conn.Ask], if something had arrived, or the connection had ended, before the request was sent.
+// ErrUnread is returned by [Conn.Ask] if something had arrived, or the connection had ended, before the request was sent.
 var ErrUnread = errors.New("the connection has unread bytes, or has ended")
 
-// asker is the state of [Conn.Ask]. Its memory is kept with the connection.
+// asker is the state of [Conn.Ask]. It is kept with the connection, so that Ask allocates nothing.
 type asker struct {
-	request []byte // not nil = the next Read sends it
-	quiet   bool   // only if nothing has arrived
-	step    func(fd uintptr) bool
+	step    func(fd uintptr) bool // method value of askNow
+	request []byte
+	quiet   bool   // send only if nothing has arrived
+	sent    func() // called when the whole request was sent
 
 	phase askPhase
-	sent  int
-	buf   []byte // for the answer
-	n     int
-	err   error
+	n     int   // bytes sent
+	err   error // of the write
 }
 
 type askPhase uint8
 
 const (
-	askSends   askPhase = iota // nothing was sent
-	askUnread                  // something had arrived before
-	askPartly                  // the socket did not take the whole request
-	askAwaits                  // the request was sent, and its answer is awaited
-	askAnswers                 // bytes have arrived, or the end
+	askBegins askPhase = iota
+	askUnread          // something had arrived before
+	askPartly          // the socket has not taken the whole request
+	askAwaits          // the request was sent
 )
 
 // CanAsk reports whether Ask may be called.
 func (c *Conn) CanAsk() bool { return c.CanPoll() }
 
-// Ask makes the next Read send a request before it waits for the answer. To send and to wait in one costs a system call less, since a read
-// that finds nothing is left out. With quiet, Read fails with [ErrUnread] and sends nothing if something has arrived before. request must not
-// change until Read has returned. The write deadline holds for what the socket does not take at once.
-func (c *Conn) Ask(request []byte, quiet bool) {
+// Ask sends a request and waits, for as long as Read would, until something has arrived or may have, which it leaves for Read. It returns how
+// many bytes of the request were sent. To send and to wait in one saves a read that finds nothing, and the wait needs no buffer. With quiet,
+// Ask fails with [ErrUnread] if something has arrived before. It calls sent when the request's memory is no longer needed. The write deadline
+// holds for what the socket does not take at once; then Ask does not wait.
+func (c *Conn) Ask(request []byte, quiet bool, sent func()) (int, error) {
 	a := &c.asker
 	if a.step == nil {
 		a.step = c.askNow
 	}
-	a.request, a.quiet, a.sent = request, quiet, 0
+	a.request, a.quiet, a.sent = request, quiet, sent
+	a.phase, a.n, a.err = askBegins, 0, nil
+	err := c.ask()
+	a.request, a.sent = nil, nil
+	return a.n, err
 }
 
-// Asked returns how many bytes of the request were sent.
-func (c *Conn) Asked() int { return c.asker.sent }
-
-// ask sends the request, and reads the first bytes of the answer, until the deadline.
-func (c *Conn) ask(p []byte, deadline time.Time) (int, error) {
+func (c *Conn) ask() error {
 	a := &c.asker
-	a.phase, a.buf, a.err = askSends, p, nil
-	defer func() { a.request, a.buf = nil, nil }()
-	if err := c.moveReadDeadline(deadline); err != nil {
-		return 0, err
+	if err := c.moveReadDeadline(c.nextReadLimit()); err != nil {
+		return err
 	}
 	err := c.socket.readWith(a.step)
 	switch {
 	case err != nil:
-		return 0, c.socket.wrap("read", err)
-	case a.phase == askUnread:
-		return 0, ErrUnread
-	case a.phase == askPartly:
-		return c.askSlowly(p)
-	case a.err != nil && a.phase == askSends:
-		return 0, c.socket.wrap("write", os.NewSyscallError("write", a.err))
+		return c.socket.wrap("read", err)
 	case a.err != nil:
-		return 0, c.socket.wrap("read", os.NewSyscallError("read", a.err))
-	case a.n == 0:
-		return 0, io.EOF
+		return c.socket.wrap("write", os.NewSyscallError("write", a.err))
+	case a.phase == askUnread:
+		return ErrUnread
+	case a.phase == askPartly:
+		n, err := c.socket.Write(a.request[a.n:])
+		a.n += n
+		a.sent()
+		return err
 	}
-	return a.n, nil
+	return nil
 }
 
-// askSlowly sends the rest of a request that the socket has not taken at once.
-func (c *Conn) askSlowly(p []byte) (int, error) {
-	a := &c.asker
-	n, err := c.Conn.Write(a.request[a.sent:])
-	a.sent += n
-	if err != nil {
-		return 0, err
-	}
-	return c.Conn.Read(p)
-}
-
-// askNow is called by the runtime at first, and when bytes may have arrived. It returns whether to stop waiting. The runtime has forgotten
-// earlier arrivals before the first call, so the wait after that ends with the next one.
+// askNow is called by the runtime at first, and when something has arrived, or the connection has ended. It returns whether to stop waiting.
+// The runtime forgets earlier arrivals before the first call, so the wait after that is one for the answer.
 func (c *Conn) askNow(fd uintptr) bool {
 	a := &c.asker
-	if a.phase == askSends {
-		return a.send(int(fd))
-	}
-	for {
-		a.n, a.err = readNow(int(fd), a.buf)
-		switch {
-		case errors.Is(a.err, syscall.EINTR):
-			continue
-		case errors.Is(a.err, syscall.EAGAIN):
-			return false
-		}
-		a.phase = askAnswers
+	if a.phase == askAwaits {
 		return true
 	}
-}
-
-// send sends the request, unless something has arrived, and returns whether not to wait for the answer.
-func (a *asker) send(fd int) bool {
-	if a.quiet && hasUnread(fd) {
+	if a.quiet && hasUnread(int(fd)) {
 		a.phase = askUnread
 		return true
 	}
 	for {
-		n, err := writeNow(fd, a.request)
+		n, err := writeNow(int(fd), a.request)
 		switch {
 		case errors.Is(err, syscall.EINTR):
 			continue
@@ -126,11 +94,12 @@ func (a *asker) send(fd int) bool {
 			a.err = err
 			return true
 		}
-		if a.sent = n; n < len(a.request) {
+		if a.n = n; n < len(a.request) {
 			a.phase = askPartly
 			return true
 		}
 		a.phase = askAwaits
+		a.sent()
 		return false
 	}
 }

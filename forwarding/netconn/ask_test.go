@@ -1,11 +1,11 @@
 package netconn_test
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"net"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -19,17 +19,24 @@ func answering(far *net.TCPConn, n int, answer string) {
 	}
 }
 
-// The read after Ask sends the request, and returns the answer; the request is sent once.
+// ask calls Ask, and reports also how often the memory of the request was given back.
+func ask(c *netconn.Conn, request string, quiet bool) (sent, released int, err error) {
+	sent, err = c.Ask([]byte(request), quiet, func() { released++ })
+	return sent, released, err
+}
+
+// Ask sends the request once, and the answer is there to be read.
 func TestAsk(t *testing.T) {
 	t.Parallel()
 	c, far := newConn(t)
 	buf := make([]byte, 100)
 	for _, size := range []int{1, 1000, 1, 8 << 20} { // more than the sockets take
-		request := bytes.Repeat([]byte("r"), size)
 		go answering(far, size, "answer")
-		c.Ask(request, true)
-		if n, err := c.Read(buf); err != nil || string(buf[:n]) != "answer" || c.Asked() != size {
-			t.Fatalf("%d bytes: %q, %v after %d bytes", size, buf[:n], err, c.Asked())
+		if sent, released, err := ask(c, strings.Repeat("r", size), true); sent != size || released != 1 || err != nil {
+			t.Fatalf("%d of %d bytes, released %d times, %v", sent, size, released, err)
+		}
+		if n, err := c.Read(buf); err != nil || string(buf[:n]) != "answer" {
+			t.Fatalf("%d bytes: %q, %v", size, buf[:n], err)
 		}
 	}
 	go func() {
@@ -58,9 +65,8 @@ func TestAskIsQuiet(t *testing.T) {
 			t.Fatal(err)
 		}
 		awaitUnread(t, c)
-		c.Ask([]byte("request"), true)
-		if n, err := c.Read(make([]byte, 1)); n != 0 || !errors.Is(err, netconn.ErrUnread) || c.Asked() != 0 {
-			t.Errorf("%s: %d, %v after %d bytes", name, n, err, c.Asked())
+		if sent, released, err := ask(c, "request", true); sent != 0 || released != 0 || !errors.Is(err, netconn.ErrUnread) {
+			t.Errorf("%s: %d bytes, released %d times, %v", name, sent, released, err)
 		}
 		if name != "bytes" {
 			continue
@@ -115,13 +121,12 @@ func TestAskEnds(t *testing.T) {
 					end.end(c)
 				}()
 			}
-			c.Ask([]byte("request"), true)
-			n, err := c.Read(make([]byte, 1))
-			if n != 0 || !errors.Is(err, end.want) || c.Asked() != sent || c.Cancelled() != (name != "late" && name != "late before") {
-				t.Errorf("%d, %v after %d bytes", n, err, c.Asked())
+			if n, released, err := ask(c, "request", true); n != sent || released != min(n, 1) || !errors.Is(err, end.want) {
+				t.Errorf("%d bytes, released %d times, %v", n, released, err)
 			}
-			if _, again := c.Read(make([]byte, 1)); again == nil || c.Asked() != sent {
-				t.Errorf("the next read: %v after %d bytes", again, c.Asked())
+			c.Close()
+			if got, _ := io.ReadAll(far); sent == 0 && len(got) > 0 {
+				t.Errorf("%q was sent", got)
 			}
 		})
 	}
@@ -133,7 +138,7 @@ func TestAskOfAClosedConnection(t *testing.T) {
 	c, far := newConn(t)
 	far.Close()
 	awaitUnread(t, c)
-	c.Ask([]byte("request"), false)
+	_, _, _ = ask(c, "request", false)
 	if n, err := c.Read(make([]byte, 1)); n != 0 || !errors.Is(err, io.EOF) && !netconn.IsRefused(err) {
 		t.Errorf("%d, %v", n, err)
 	}

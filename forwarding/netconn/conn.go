@@ -93,15 +93,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 	if c.poller.failure != nil {
 		return 0, c.poller.failure
 	}
-	deadline := c.Deadline
-	if c.IdleTimeout > 0 {
-		deadline = c.readLimit(time.Now())
-	}
-	if c.asker.request != nil {
-		n, err := c.ask(p, deadline)
-		c.noteReceived(n)
-		return n, err
-	}
+	deadline := c.nextReadLimit()
 	for {
 		wake := c.nextTick()
 		woken := !wake.IsZero() && (deadline.IsZero() || wake.Before(deadline))
@@ -177,7 +169,7 @@ func (c *Conn) Abort() {
 	if c.tls != nil {
 		c.tls.Poison()
 	}
-	_ = c.socket.SetLinger(0)
+	_ = c.socket.tcp.SetLinger(0)
 }
 
 // CloseWrite closes the write half.

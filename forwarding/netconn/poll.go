@@ -162,6 +162,14 @@ func (c *Conn) setPollDeadline() error {
 	return c.moveReadDeadline(limit)
 }
 
+// nextReadLimit returns when a read fails that begins now; zero means never.
+func (c *Conn) nextReadLimit() time.Time {
+	if c.IdleTimeout <= 0 { // without looking at the clock
+		return c.Deadline
+	}
+	return c.readLimit(time.Now())
+}
+
 // readLimit returns when a read fails that has waited since a time; zero means never.
 func (c *Conn) readLimit(since time.Time) time.Time {
 	if c.IdleTimeout <= 0 {

@@ -14,10 +14,10 @@ import (
 // which never wait. A deadline that is moved to a later time leaves the runtime's timer as it is: after that has fired, the read or the
 // write goes on, and the timer is set anew. So a deadline that is moved for each read costs a comparison.
 //
-// Its methods may be called by several goroutines at once. The deadlines hold for the methods of Socket alone, and not for
-// [net.TCPConn.SyscallConn].
+// Its methods may be called by several goroutines at once. The deadlines hold for the methods of Socket alone: those of [net.TCPConn] would
+// fail when the timer fires. So Socket has none of them that reads or writes.
 type Socket struct {
-	*net.TCPConn
+	tcp     *net.TCPConn
 	raw     syscall.RawConn
 	in, out transfer
 }
@@ -25,7 +25,7 @@ type Socket struct {
 // NewSocket returns a Socket over tcp, whose deadlines nothing else may set from then on.
 func NewSocket(tcp *net.TCPConn) *Socket {
 	raw, _ := tcp.SyscallConn() // fails for nil only
-	s := &Socket{TCPConn: tcp, raw: raw}
+	s := &Socket{tcp: tcp, raw: raw}
 	s.in.step, s.out.step = s.in.read, s.out.write
 	return s
 }
@@ -119,7 +119,7 @@ func (t *transfer) write(fd uintptr) bool {
 func (s *Socket) readWith(step func(fd uintptr) bool) error {
 	for {
 		err := s.raw.Read(step)
-		if err == nil || !errors.Is(err, os.ErrDeadlineExceeded) || !s.in.deadline.renew(s.TCPConn.SetReadDeadline) {
+		if err == nil || !errors.Is(err, os.ErrDeadlineExceeded) || !s.in.deadline.renew(s.tcp.SetReadDeadline) {
 			return err
 		}
 	}
@@ -129,20 +129,30 @@ func (s *Socket) readWith(step func(fd uintptr) bool) error {
 func (s *Socket) writeWith(step func(fd uintptr) bool) error {
 	for {
 		err := s.raw.Write(step)
-		if err == nil || !errors.Is(err, os.ErrDeadlineExceeded) || !s.out.deadline.renew(s.TCPConn.SetWriteDeadline) {
+		if err == nil || !errors.Is(err, os.ErrDeadlineExceeded) || !s.out.deadline.renew(s.tcp.SetWriteDeadline) {
 			return err
 		}
 	}
 }
 
+// TCP returns the connection, on which nothing may read, write or set a deadline.
+func (s *Socket) TCP() *net.TCPConn { return s.tcp }
+
+func (s *Socket) LocalAddr() net.Addr  { return s.tcp.LocalAddr() }
+func (s *Socket) RemoteAddr() net.Addr { return s.tcp.RemoteAddr() }
+func (s *Socket) Close() error         { return s.tcp.Close() }
+
+// CloseWrite closes the write half.
+func (s *Socket) CloseWrite() error { return s.tcp.CloseWrite() }
+
 // SetReadDeadline sets the deadline of reads, also of one that waits.
 func (s *Socket) SetReadDeadline(t time.Time) error {
-	return s.in.deadline.set(t, s.TCPConn.SetReadDeadline)
+	return s.in.deadline.set(t, s.tcp.SetReadDeadline)
 }
 
 // SetWriteDeadline sets the deadline of writes, also of one that waits.
 func (s *Socket) SetWriteDeadline(t time.Time) error {
-	return s.out.deadline.set(t, s.TCPConn.SetWriteDeadline)
+	return s.out.deadline.set(t, s.tcp.SetWriteDeadline)
 }
 
 // SetDeadline sets both deadlines.

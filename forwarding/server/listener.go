@@ -131,7 +131,7 @@ func (l *listener) unregister(c *serverConn) {
 	defer l.mu.Unlock()
 	if _, ok := l.open[c]; ok {
 		delete(l.open, c)
-		l.limiter.remove(c.tcp.TCPConn)
+		l.limiter.remove(c.tcp.TCP())
 	}
 }
 

@@ -20,9 +20,11 @@ const readBuffer = 16 << 10
 type conn struct {
 	*netconn.Conn
 	br           *bufio.Reader
-	cancel       func() // method value of Cancel
-	head         []byte // memory for request heads
-	unanswered   error  // why no byte came after the request, for readHead
+	transport    *Transport
+	cancel       func()  // method value of Cancel
+	sent         func()  // method value of releaseHead
+	head         *[]byte // memory for the request that is being sent; nil = none
+	unanswered   error   // why no byte came after the request, for readHead
 	target       Target
 	list         *idleList // where it was idle last; may be nil
 	account      string    // that the last request was for
@@ -34,7 +36,7 @@ type conn struct {
 
 // dial connects to the target of a request that was dispatched when it began, with HTTP/1.1 as the only application protocol over
 // TLS. The limits of the request bound it, too.
-func dial(ctx context.Context, r *Request, began time.Time) (*conn, error) {
+func (t *Transport) dial(ctx context.Context, r *Request, began time.Time) (*conn, error) {
 	to := r.Target
 	ctx, cancel := context.WithDeadline(ctx, r.within(time.Now(), r.ConnectTimeout, began))
 	defer cancel()
@@ -45,9 +47,10 @@ func dial(ctx context.Context, r *Request, began time.Time) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	socket := netconn.NewSocket(nc.(*net.TCPConn))
-	_ = socket.SetReadBuffer(netconn.SocketBuffer)
-	c := &conn{target: to, trustVersion: to.Peer.Version()} // before the handshake, so that a change during it counts as one after it
+	tcp := nc.(*net.TCPConn)
+	_ = tcp.SetReadBuffer(netconn.SocketBuffer)
+	socket := netconn.NewSocket(tcp)
+	c := &conn{transport: t, target: to, trustVersion: to.Peer.Version()} // before the handshake, so that a change during it counts as one after it
 	var secure *netconn.TLSConn
 	if config := to.clientTLS(); config != nil {
 		secure = netconn.NewTLS(socket, func(below net.Conn) *tls.Conn { return tls.Client(below, config) }, nil)
@@ -57,7 +60,7 @@ func dial(ctx context.Context, r *Request, began time.Time) (*conn, error) {
 		}
 	}
 	c.Conn = netconn.New(socket, secure)
-	c.cancel = c.Cancel
+	c.Pump, c.cancel, c.sent = t.pump, c.Cancel, c.releaseHead
 	return c, nil
 }
 
@@ -75,15 +78,15 @@ func (t Target) clientTLS() *tls.Config {
 // send writes the whole request, which was dispatched when it began, and returns how many bytes of it were sent. A head and a short body
 // are one write.
 func (c *conn) send(r *Request, began time.Time) (int64, error) {
-	head, err := r.appendHead(c.head[:0])
+	c.head = c.transport.heads.Get().(*[]byte)
+	defer c.releaseHead()
+	head, err := r.appendHead((*c.head)[:0])
 	if err != nil {
 		return 0, fmt.Errorf("%w: %w", errNotValid, err)
 	}
-	first, rest := head, r.Body
-	if len(r.Body) < readBuffer {
-		first, rest = append(head, r.Body...), nil
-	}
-	c.head = first
+	inFirst := min(len(r.Body), readBuffer)
+	first, rest := append(head, r.Body[:inFirst]...), r.Body[inFirst:]
+	*c.head = first
 	if r.Precondition != nil && !r.Precondition() {
 		return 0, ErrNotSent
 	}
@@ -95,13 +98,18 @@ func (c *conn) send(r *Request, began time.Time) (int64, error) {
 		return 0, netconn.ErrCancelled
 	}
 	n, err := c.write(first, rest)
-	if cap(c.head) > 4*readBuffer {
-		c.head = nil
-	}
 	if err != nil {
 		return n, fmt.Errorf("cannot send request: %w", err)
 	}
 	return n, nil
+}
+
+// releaseHead returns the memory for a request, unless that was done before.
+func (c *conn) releaseHead() {
+	if c.head != nil && cap(*c.head) <= 4*readBuffer {
+		c.transport.heads.Put(c.head)
+	}
+	c.head = nil
 }
 
 // write writes the two parts of a request, of which the second may be empty. On a kept connection it looks right before for something out
@@ -124,24 +132,27 @@ func (c *conn) write(first, rest []byte) (int64, error) {
 	if c.kept {
 		last--
 	}
-	bufs := net.Buffers{first, rest[:last]}
-	n, err := bufs.WriteTo(c.Conn.Conn)
-	if err != nil || !c.kept {
-		return n, err
+	sent := int64(0)
+	for _, part := range [...][]byte{first, rest[:last]} {
+		n, err := c.Conn.Conn.Write(part)
+		if sent += int64(n); err != nil {
+			return sent, err
+		}
 	}
-	if err := c.checkTurn(n); err != nil {
-		return n, err
+	if !c.kept {
+		return sent, nil
 	}
-	m, err := c.Conn.Conn.Write(rest[last:])
-	return n + int64(m), err
+	if err := c.checkTurn(sent); err != nil {
+		return sent, err
+	}
+	n, err := c.Conn.Conn.Write(rest[last:])
+	return sent + int64(n), err
 }
 
-// ask is write for a short request, and waits for the first byte of the response. The error of that wait is left for readHead.
+// ask is write for a short request, and waits until the response begins. The error of that wait is left for readHead.
 func (c *conn) ask(request []byte) (int64, error) {
 	for range 2 { // behind empty lines, more may have arrived
-		c.Ask(request, c.kept)
-		_, err := c.br.Peek(1)
-		sent := c.Asked()
+		sent, err := c.Ask(request, c.kept, c.sent)
 		switch {
 		case errors.Is(err, netconn.ErrUnread):
 			if err := c.checkTurn(0); err != nil {

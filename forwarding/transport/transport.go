@@ -17,6 +17,7 @@ import (
 // once. The zero value is not usable: see [New].
 type Transport struct {
 	readers sync.Pool // of *bufio.Reader
+	heads   sync.Pool // of *[]byte, for requests while they are sent
 	idle    idleConns
 	pump    *netconn.Pump // of streams
 }
@@ -25,6 +26,7 @@ type Transport struct {
 func New(logger *slog.Logger) *Transport {
 	return &Transport{
 		readers: sync.Pool{New: func() any { return bufio.NewReaderSize(nil, readBuffer) }},
+		heads:   sync.Pool{New: func() any { return new([]byte) }},
 		pump:    netconn.NewPump(),
 		idle:    idleConns{logger: logger, lists: map[Target]*idleList{}, distrusted: map[string]time.Time{}},
 	}
@@ -65,6 +67,9 @@ func (t *Transport) takeReader(c *conn) {
 }
 
 func (t *Transport) releaseReader(c *conn) {
+	if c.br == nil {
+		return
+	}
 	c.br.Reset(nil)
 	t.readers.Put(c.br)
 	c.br = nil
@@ -93,17 +98,15 @@ func (t *Transport) Do(ctx context.Context, r *Request, s ReadOptions) (*Respons
 			break // a long body is not sent in part again and again
 		}
 	}
-	c, err := dial(ctx, r, began)
+	c, err := t.dial(ctx, r, began)
 	if err != nil {
 		return nil, r.failed(ctx, PhaseConnect, err)
 	}
-	c.Pump = t.pump
 	return t.exchange(ctx, c, r, s, began)
 }
 
 // exchange is Do on one connection.
 func (t *Transport) exchange(ctx context.Context, c *conn, r *Request, s ReadOptions, began time.Time) (*Response, error) {
-	t.takeReader(c)
 	c.account = r.Account
 	c.IdleTimeout, c.Deadline, c.Tick, c.Received = 0, r.firstByteBy(began), r.Tick, r.Received
 
@@ -145,7 +148,9 @@ func (resp *Response) phase() Phase {
 
 // begin sends the request, and reads the response up to its first byte. began is when the request was dispatched.
 func (resp *Response) begin(r *Request, s ReadOptions, began time.Time) error {
-	if n, err := resp.conn.send(r, began); err != nil {
+	n, err := resp.conn.send(r, began)
+	resp.transport.takeReader(resp.conn)
+	if err != nil {
 		if answered, err := resp.sendFailed(n, err); !answered {
 			return err
 		}
