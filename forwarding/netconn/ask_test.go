@@ -132,7 +132,7 @@ func TestAskEnds(t *testing.T) {
 	}
 }
 
-// What a server sends before it closes the connection is read, also by a request that it does not read.
+// A request to a connection that the server has closed fails, if not when it is sent, then with the read after it.
 func TestAskOfAClosedConnection(t *testing.T) {
 	t.Parallel()
 	c, far := newConn(t)
