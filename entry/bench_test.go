@@ -37,7 +37,7 @@ func benchColo(b *testing.B, n int) string {
 	})
 	documents := "key: models/m\n---\nkey: colos/ams\nregion: eu\n"
 	for i := range n {
-		documents += fmt.Sprintf("---\nkey: servers/ams/ams-%d\naddress: %s\nboot: x\nprotocol: {min: 1, max: 3}\n", i+1, ln.Addr())
+		documents += fmt.Sprintf("---\nkey: servers/ams/ams-%d\naddress: %s\nboot: x\nprotocol: {min: 1, max: %d}\n", i+1, ln.Addr(), fleet.Protocol)
 	}
 	return documents
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"colonnade/accounts"
+	"colonnade/analytics"
 	"colonnade/fleet"
 	"colonnade/forwarding/hop"
 	"colonnade/forwarding/peer"
@@ -30,6 +31,7 @@ type call struct {
 
 	// Known at once.
 	id      string    // ours: 128 random bits in hex
+	eventID string    // of both its events
 	arrived time.Time // when the whole request had arrived
 
 	// From the head.
@@ -59,7 +61,6 @@ type call struct {
 	// Of all attempts so far.
 	path           []string      // servers tried
 	waited         time.Duration // in queues of all colos
-	hadPlace       bool          // in a queue, and has lost it
 	engineAttempts int           // in all colos
 
 	// Of the last attempt.
@@ -70,13 +71,19 @@ type call struct {
 
 	// Exactly one final event follows a begin event.
 	beginLogged, endLogged bool
+
+	hadPlace bool // of all attempts so far: in a queue, and has lost it
 }
 
 // newCall begins a request; close must follow.
 func (e *Entry) newCall(rc *fasthttp.RequestCtx) *call {
-	var id [16]byte
-	_, _ = rand.Read(id[:]) // does not fail since Go 1.24
-	return &call{Request: e.inflight.Begin(), entry: e, rc: rc, id: hex.EncodeToString(id[:]), arrived: time.Now()}
+	var random [16]byte
+	_, _ = rand.Read(random[:]) // does not fail since Go 1.24
+	id := hex.EncodeToString(random[:])
+	return &call{
+		Request: e.inflight.Begin(), entry: e, rc: rc, id: id, arrived: time.Now(),
+		eventID: analytics.EventID(id, e.config.Node, 0, analytics.KindRequest),
+	}
 }
 
 // close releases everything that the request holds; further calls do nothing.

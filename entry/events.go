@@ -12,9 +12,9 @@ import (
 )
 
 // event describes the request so far.
-func (c *call) event(phase analytics.Phase) *analytics.Event {
-	e := &analytics.Event{
-		EventID:         analytics.EventID(c.id, c.entry.config.Node, 0, analytics.KindRequest),
+func (c *call) event(phase analytics.Phase) analytics.Event {
+	e := analytics.Event{
+		EventID:         c.eventID,
 		RequestID:       c.id,
 		ClientRequestID: c.clientID,
 		Kind:            analytics.KindRequest,
@@ -57,14 +57,15 @@ func (c *call) log(e *analytics.Event) {
 // logBegin logs that the request is about to be forwarded. If this process is killed, the next one logs the end.
 func (c *call) logBegin() {
 	c.beginLogged = true
-	c.entry.config.Log.Append(c.event(analytics.PhaseBegin))
+	e := c.event(analytics.PhaseBegin)
+	c.entry.config.Log.Append(&e)
 }
 
 // logCrash logs the end of a request whose handler or relay has panicked.
 func (c *call) logCrash() {
 	e := c.event(analytics.PhaseEnd)
 	e.Outcome, e.Code, e.Partial = analytics.OutcomeCrashed, openai.Internal().Code, true
-	c.log(e)
+	c.log(&e)
 }
 
 // logRefusal logs the end of a request that was answered with our own error.
@@ -83,7 +84,7 @@ func (c *call) logRefusal(err *openai.Error) {
 		e.Outcome = analytics.OutcomeRefused
 		c.entry.metrics.Refused(refusalLabel(err))
 	}
-	c.log(e)
+	c.log(&e)
 }
 
 // refusalLabel returns the label of a refusal in metrics.
@@ -93,14 +94,14 @@ func refusalLabel(err *openai.Error) string { return cmp.Or(err.Reason, err.Code
 func (c *call) logCancelled(outcome analytics.Outcome) {
 	e := c.event(analytics.PhaseEnd)
 	e.Outcome, e.Partial = outcome, true
-	c.log(e)
+	c.log(&e)
 }
 
 // logOwnAnswer logs the end of a request that the entry itself has answered.
 func (c *call) logOwnAnswer(body []byte) {
 	e := c.event(analytics.PhaseEnd)
 	e.Outcome, e.Status, e.BytesOut = analytics.OutcomeCompleted, 200, int64(len(body))
-	c.log(e)
+	c.log(&e)
 }
 
 // logWhole logs the end of a request whose answer came in one piece.
@@ -110,7 +111,7 @@ func (c *call) logWhole(answer *transport.Response) {
 	e.Outcome, e.Status, e.BytesOut = analytics.OutcomeCompleted, answer.Status(), int64(len(body))
 	c.noteUsage(answer)
 	e.TimeToFirstToken = analytics.Milliseconds(c.firstByte.Sub(c.arrived))
-	c.log(e)
+	c.log(&e)
 }
 
 // logStream logs the end of a request whose answer was relayed as it came.
@@ -119,11 +120,11 @@ func (c *call) logStream(answer *transport.Response, end relay.Outcome) {
 	e.Outcome, e.Reason, e.Partial = analytics.Outcome(end.Kind), end.Reason, end.Kind != relay.OutcomeCompleted
 	c.noteUsage(answer)
 	if stream := answer.Stream(); stream != nil && end.Kind == relay.OutcomeEngineError {
-		outcomeOfError(e, stream.LastError())
+		outcomeOfError(&e, stream.LastError())
 	}
 	e.Status, e.BytesOut = answer.Status(), answer.Size()
 	e.TimeToFirstToken = analytics.Milliseconds(c.firstByte.Sub(c.arrived))
-	c.log(e)
+	c.log(&e)
 }
 
 // outcomeOfError takes the outcome of a stream that was cut from the colo's error event, since the colo knows why it was cut. An engine

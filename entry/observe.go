@@ -157,7 +157,8 @@ func (o *observations) noteLoad(at poolIn, load hop.Load, now time.Time) {
 	l.limit.Store(int64(load.Limit))
 	switch {
 	case load.Free == 0:
-		l.fullAt.Store(&now)
+		at := now // so that now stays on the stack of all others
+		l.fullAt.Store(&at)
 	case l.fullAt.Load() != nil:
 		l.fullAt.Store(nil)
 	}

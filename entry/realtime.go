@@ -141,5 +141,5 @@ func (c *call) logUpgraded(end relay.Outcome, in, out int64) {
 	e := c.event(analytics.PhaseEnd)
 	e.Outcome, e.Partial = analytics.Outcome(end.Kind), end.Kind != relay.OutcomeCompleted
 	e.Status, e.BytesIn, e.BytesOut = 101, in, out
-	c.log(e)
+	c.log(&e)
 }
