@@ -193,64 +193,94 @@ func heldRequest(model string, every time.Duration) string {
 	return "POST /v1/chat/completions HTTP/1.1\r\nHost: fleet\r\nContent-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n" + body
 }
 
-// hold opens connections, sends a request on each, and calls read for it in a goroutine of its own. The returned function ends them.
-func hold(b *testing.B, address, request string, n int, read func(i int, c net.Conn) error) (end func()) {
-	b.Helper()
-	conns := make([]net.Conn, n)
-	var reading, dialling sync.WaitGroup
-	var ended atomic.Bool // or failed, which is reported once
+// held are connections with a request each.
+type held struct {
+	b       *testing.B
+	address string
+	request string
+	n       int
+	waits   bool        // no answer is awaited before the next connection
+	each    func(i int) // called after each read of connection i but the first; nil = not
+
+	begun   atomic.Int64 // answers
+	ended   atomic.Bool  // or failed, which is reported once
+	conns   []net.Conn
+	reading sync.WaitGroup
+}
+
+// start opens the connections, eight at a time, and returns the function that closes them.
+func (h *held) start() (end func()) {
+	h.conns = make([]net.Conn, h.n)
 	next := make(chan int)
+	var opening sync.WaitGroup
 	for range 8 {
-		dialling.Go(func() {
+		opening.Go(func() {
 			for i := range next {
-				c, err := net.Dial("tcp", address)
-				if err == nil {
-					_, err = io.WriteString(c, request)
-				}
-				if err != nil && !ended.Swap(true) {
-					b.Error(err)
-				}
-				if err != nil {
-					continue
-				}
-				conns[i] = c
-				reading.Go(func() {
-					if err := read(i, c); err != nil && !ended.Swap(true) {
-						b.Errorf("request %d: %v", i, err)
-					}
-				})
+				h.note(i, h.open(i))
 			}
 		})
 	}
-	for i := range n {
+	for i := range h.n {
 		next <- i
 	}
 	close(next)
-	dialling.Wait()
+	opening.Wait()
 	return func() {
-		ended.Store(true)
-		for _, c := range conns {
+		h.ended.Store(true)
+		for _, c := range h.conns {
 			if c != nil {
 				c.Close()
 			}
 		}
-		reading.Wait()
+		h.reading.Wait()
 	}
 }
 
-// readAnswer reads until the connection ends, counts the begin of an answer with status 200, and then calls each unless it is nil.
-func readAnswer(c net.Conn, begun *atomic.Int64, each func()) error {
+func (h *held) note(i int, err error) {
+	if err != nil && !h.ended.Swap(true) {
+		h.b.Errorf("request %d: %v", i, err)
+	}
+}
+
+func (h *held) open(i int) error {
+	c, err := net.Dial("tcp", h.address)
+	if err != nil {
+		return err
+	}
+	h.conns[i] = c
+	if _, err := io.WriteString(c, h.request); err != nil {
+		return err
+	}
+	if !h.waits {
+		if err := h.readFirst(c); err != nil {
+			return err
+		}
+	}
+	h.reading.Go(func() { h.note(i, h.read(i, c)) })
+	return nil
+}
+
+func (h *held) readFirst(c net.Conn) error {
 	var piece [512]byte
 	n, err := c.Read(piece[:])
 	if err == nil && !bytes.HasPrefix(piece[:n], []byte("HTTP/1.1 200 ")) {
 		err = fmt.Errorf("%.200q", piece[:n])
 	}
 	if err == nil {
-		begun.Add(1)
+		h.begun.Add(1)
 	}
+	return err
+}
+
+// read reads until the connection ends.
+func (h *held) read(i int, c net.Conn) (err error) {
+	if h.waits {
+		err = h.readFirst(c)
+	}
+	var piece [512]byte
 	for err == nil {
-		if _, err = c.Read(piece[:]); err == nil && each != nil {
-			each()
+		if _, err = c.Read(piece[:]); err == nil && h.each != nil {
+			h.each(i)
 		}
 	}
 	return err
@@ -268,9 +298,7 @@ func BenchmarkOpenStreams(b *testing.B) {
 			f := startHeldFleet(b, engine)
 			for b.Loop() {
 				f.rest(b)
-				var begun atomic.Int64
-				end := hold(b, f.Entries[0].Address, heldRequest("m", c.every), heldRequests, func(_ int, conn net.Conn) error { return readAnswer(conn, &begun, nil) })
-				testkit.WaitFor(b, "all streams to begin", func() bool { return begun.Load() == heldRequests || b.Failed() })
+				end := (&held{b: b, address: f.Entries[0].Address, request: heldRequest("m", c.every), n: heldRequests}).start()
 				time.Sleep(settleTime)
 				f.report(b, "stream", heldRequests)
 				end()
@@ -286,17 +314,14 @@ func BenchmarkWaiting(b *testing.B) {
 	f := startHeldFleet(b, startSlowEngine(b))
 	address := f.Entries[0].Address
 	for b.Loop() {
-		var begun atomic.Int64
 		f.rest(b)
-		end := hold(b, address, "GET /health/live HTTP/1.1\r\nHost: fleet\r\n\r\n", heldRequests, func(_ int, c net.Conn) error { return readAnswer(c, &begun, nil) })
-		testkit.WaitFor(b, "all connections to be idle", func() bool { return begun.Load() == heldRequests || b.Failed() })
+		end := (&held{b: b, address: address, request: "GET /health/live HTTP/1.1\r\nHost: fleet\r\n\r\n", n: heldRequests}).start()
 		time.Sleep(settleTime)
 		f.report(b, "connection", heldRequests)
 		end()
-		first := hold(b, address, heldRequest("narrow", 0), 1, func(_ int, c net.Conn) error { return readAnswer(c, &begun, nil) })
-		testkit.WaitFor(b, "the permit to be taken", func() bool { return begun.Load() == heldRequests+1 || b.Failed() })
+		first := (&held{b: b, address: address, request: heldRequest("narrow", 0), n: 1}).start()
 		f.rest(b)
-		end = hold(b, address, heldRequest("narrow", 0), heldRequests, func(_ int, c net.Conn) error { return readAnswer(c, &begun, nil) })
+		end = (&held{b: b, address: address, request: heldRequest("narrow", 0), n: heldRequests, waits: true}).start()
 		testkit.WaitFor(b, "all requests to wait", func() bool { return f.waiting() == heldRequests || b.Failed() })
 		time.Sleep(settleTime)
 		f.report(b, "waiting", heldRequests)
@@ -343,20 +368,15 @@ func BenchmarkManyStreams(b *testing.B) {
 // gaps returns the p99 of the gaps between two chunks of streams.
 func gaps(b *testing.B, address string, streams int) time.Duration {
 	b.Helper()
-	all := make([][]time.Duration, streams)
-	var begun atomic.Int64
+	all, last := make([][]time.Duration, streams), make([]time.Time, streams)
 	var measuring atomic.Bool
-	end := hold(b, address, heldRequest("m", manyStreamsEvery), streams, func(i int, c net.Conn) error {
-		var last time.Time
-		return readAnswer(c, &begun, func() {
-			now := time.Now()
-			if measuring.Load() && !last.IsZero() {
-				all[i] = append(all[i], now.Sub(last))
-			}
-			last = now
-		})
-	})
-	testkit.WaitFor(b, "all streams to begin", func() bool { return begun.Load() == int64(streams) || b.Failed() })
+	end := (&held{b: b, address: address, request: heldRequest("m", manyStreamsEvery), n: streams, each: func(i int) {
+		now := time.Now()
+		if measuring.Load() && !last[i].IsZero() {
+			all[i] = append(all[i], now.Sub(last[i]))
+		}
+		last[i] = now
+	}}).start()
 	time.Sleep(settleTime)
 	measuring.Store(true)
 	time.Sleep(manyStreamsFor)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"strconv"
 	"time"
 
 	"colonnade/forwarding/netconn"
@@ -74,6 +73,13 @@ func (r *Relay) WriteTo(w io.Writer) (n int64, err error) {
 		}
 	}()
 	return r.deliver(w)
+}
+
+// writeAll is WriteTo and Close.
+func (r *Relay) writeAll(w io.Writer) error {
+	defer func() { _ = r.Close() }()
+	_, err := r.WriteTo(w)
+	return err
 }
 
 func (r *Relay) deliver(w io.Writer) (int64, error) {
@@ -145,7 +151,7 @@ func (r *Relay) followChunked(client *netconn.TryWriter) error {
 			return err
 		}
 		r.Response.FollowShared(after, func(piece []byte) bool {
-			chunk = appendChunk(chunk[:0], piece)
+			chunk = server.AppendChunk(chunk[:0], piece)
 			n, err := client.Write(chunk)
 			if rest = chunk[n:]; len(rest) > 0 || err != nil {
 				return false
@@ -168,14 +174,6 @@ func (r *Relay) followChunked(client *netconn.TryWriter) error {
 		}
 		rest = nil
 	}
-}
-
-// appendChunk appends a chunk of the chunked transfer coding.
-func appendChunk(dst, piece []byte) []byte {
-	dst = strconv.AppendInt(dst, int64(len(piece)), 16)
-	dst = append(dst, "\r\n"...)
-	dst = append(dst, piece...)
-	return append(dst, "\r\n"...)
 }
 
 // moveDeadline sets the write deadline, unless the context has ended; zero means none, for writes that do not wait.

@@ -31,6 +31,9 @@ func WriteWhole(rc *fasthttp.RequestCtx, response *transport.Response) bool {
 func WriteRest(rc *fasthttp.RequestCtx, relay *Relay) {
 	writeHead(rc, relay.Response)
 	relay.chunked = relay.Response.Length() < 0 && rc.Request.Header.IsHTTP11()
+	if relay.chunked && relay.Response.Stream() != nil && server.WriteStream(rc, relay.writeAll) {
+		return
+	}
 	rc.Response.ImmediateHeaderFlush = relay.Response.Stream() == nil
 	rc.Response.SetBodyStream(relay, int(relay.Response.Length()))
 }

@@ -37,11 +37,36 @@ type serverConn struct {
 	lingers   atomic.Bool // see LingerOnClose
 	shortBody []byte      // memory for short bodies, one at a time
 	framing   httpguard.Framing
+	// keptOpen is how many calls of Close have no effect: fasthttp closes a connection that was hijacked once it has taken its memory back.
+	keptOpen  atomic.Int32
+	stream    *stream // that the handler wants written; else nil
+	readAhead []byte  // that fasthttp had read before a stream, and passed through framing
+	between   bool    // a stream has ended, and nothing was read since
 }
 
-// Read performs the TLS handshake first. It returns [io.EOF] when the connection ends for a drain, and fails for good at malformed
-// framing.
+// Read returns what follows a request. Between two requests, a connection ends without a response; fasthttp does not know that a stream was
+// written since it has begun to serve the connection.
 func (c *serverConn) Read(p []byte) (int, error) {
+	if !c.between {
+		return c.readInput(p)
+	}
+	c.between = false
+	n, err := c.readInput(p)
+	if n == 0 && err != nil && !errors.Is(err, errFraming) {
+		return 0, io.EOF
+	}
+	_ = c.SetReadDeadline(time.Now().Add(readTimeout))
+	return n, err
+}
+
+// readInput performs the TLS handshake first. It returns [io.EOF] when the connection ends for a drain, and fails for good at malformed
+// framing.
+func (c *serverConn) readInput(p []byte) (int, error) {
+	if len(c.readAhead) > 0 {
+		n := copy(p, c.readAhead)
+		c.readAhead = c.readAhead[n:]
+		return n, nil
+	}
 	if c.tlsConn != nil && !c.established {
 		if err := c.handshake(); err != nil {
 			return 0, err
@@ -104,6 +129,9 @@ func (c *serverConn) CloseWrite() error {
 
 // Close closes the connection, in two steps after LingerOnClose.
 func (c *serverConn) Close() error {
+	if c.staysOpen() {
+		return nil
+	}
 	defer c.listener.unregister(c)
 	c.watched.watcher.forget(&c.watched)
 	c.idleSince.Store(0)
@@ -114,6 +142,17 @@ func (c *serverConn) Close() error {
 		return c.tlsConn.Close()
 	}
 	return c.tcp.Close()
+}
+
+// staysOpen reports whether a call of Close has no effect. Of the calls of fasthttp and of the goroutine that has the connection, either one
+// may come first, and the last one closes.
+func (c *serverConn) staysOpen() bool {
+	for n := c.keptOpen.Load(); n > 0; n = c.keptOpen.Load() {
+		if c.keptOpen.CompareAndSwap(n, n-1) {
+			return true
+		}
+	}
+	return false
 }
 
 // discardInput reads until the client has closed or been silent for lingerSilence, at most until the given time.
@@ -139,6 +178,9 @@ func (c *serverConn) RemoteAddr() net.Addr { return c.tcp.RemoteAddr() }
 
 // SetReadDeadline sets the deadline, which a drain may replace by an earlier one while the connection is idle.
 func (c *serverConn) SetReadDeadline(t time.Time) error {
+	if c.between {
+		t = time.Now().Add(keepAliveTimeout) // fasthttp takes the connection for a new one
+	}
 	c.storeDeadline(t)
 	return c.tcp.SetReadDeadline(t)
 }

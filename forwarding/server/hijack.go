@@ -36,6 +36,7 @@ func (r *Request) HijackOutput(rc *fasthttp.RequestCtx, run func(*netconn.Conn))
 		}
 		client := wrapHijacked(conn)
 		client.ReadAhead = drainReadAhead(nc, conn)
+		conn.(*serverConn).keptOpen.Add(1)
 		go func() { // fasthttp frees its memory for the request when this function returns, and not after the session
 			defer conn.Close()
 			run(client)

@@ -49,6 +49,7 @@ func onConnState(nc net.Conn, state fasthttp.ConnState) {
 	case fasthttp.StateActive: // a head begins
 		c.idleSince.Store(0)
 		c.lastRequest.Store(c.listener.nanosNow())
+	case fasthttp.StateHijacked: // active before, and if it was for a stream, perhaps idle by now
 	default:
 		c.idleSince.Store(0)
 	}

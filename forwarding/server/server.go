@@ -88,6 +88,7 @@ func New(c Config) *Server {
 			rc.Conn().(*serverConn).noteRequest()
 			c.handle(rc)
 			s.markLast(rc)
+			s.detachStream(rc)
 		},
 		ConnState: func(nc net.Conn, state fasthttp.ConnState) {
 			onConnState(nc, state)
@@ -114,7 +115,6 @@ func New(c Config) *Server {
 		DisablePreParseMultipartForm: true,
 		NoDefaultServerHeader:        true,
 		NoDefaultContentType:         true,
-		KeepHijackedConns:            true, // see Hijack
 		SecureErrorLogMessage:        true, // no bytes of requests in the log
 		Logger:                       serverLog{c.Logger},
 	}
@@ -170,6 +170,7 @@ func (s *Server) markLast(rc *fasthttp.RequestCtx) {
 func (c *Config) handle(rc *fasthttp.RequestCtx) {
 	defer func() {
 		if LogPanic(c.Logger, "request", recover()) {
+			rc.Conn().(*serverConn).abandonStream()
 			rc.Response.Reset()
 			WriteError(rc, openai.Internal(), "")
 			rc.SetConnectionClose()

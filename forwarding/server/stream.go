@@ -1,0 +1,137 @@
+package server
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"colonnade/forwarding/netconn"
+)
+
+// stream is the body of a response that is written without fasthttp. A stream may last for minutes, and fasthttp would keep its memory for the
+// request all that time: a reader of MaxHead bytes, a writer, and the parsed request. So fasthttp gives the connection up as if it were hijacked,
+// a goroutine writes the head and the body, and then fasthttp serves the connection again:
+//
+//	handler → WriteStream → detachStream: fasthttp hijacks → writeStream → serveAgain: the next request
+type stream struct {
+	// write writes the pieces of the body, each by one call of the writer.
+	write func(io.Writer) error
+	head  []byte // not written yet
+	last  bool   // the connection ends with this response
+}
+
+// WriteStream makes write write the body of a response in chunks after the handler has returned; each write of it is one chunk, and an error closes
+// the connection without the last chunk. The request must stay open until write has returned, and nothing of rc may be used in it. WriteStream
+// returns false, and does nothing, for a connection that is not of a [Server].
+func WriteStream(rc *fasthttp.RequestCtx, write func(io.Writer) error) bool {
+	c, ok := rc.Conn().(*serverConn)
+	if ok {
+		c.stream = &stream{write: write}
+	}
+	return ok
+}
+
+// detachStream has the stream written for which the handler has called WriteStream, if it has.
+func (s *Server) detachStream(rc *fasthttp.RequestCtx) {
+	c := rc.Conn().(*serverConn)
+	body := c.stream
+	if body == nil {
+		return
+	}
+	c.stream = nil
+	if body.last = rc.Response.ConnectionClose() || rc.Request.Header.ConnectionClose(); body.last {
+		rc.SetConnectionClose()
+	}
+	rc.Response.Header.SetContentLength(-1) // in chunks
+	body.head = bytes.Clone(rc.Response.Header.Header())
+	rc.HijackSetNoResponse(true)
+	s.inflight.hijacks.add(c, func(*netconn.Conn) { s.writeStream(c, body) })
+	rc.Hijack(func(nc net.Conn) {
+		if run, ok := s.inflight.hijacks.take(c); ok {
+			c.readAhead = drainReadAhead(nc, c)
+			c.keptOpen.Add(1)
+			go run(nil)
+		}
+	})
+}
+
+// abandonStream ends a stream whose handler has failed after WriteStream.
+func (c *serverConn) abandonStream() {
+	if body := c.stream; body != nil {
+		c.stream = nil
+		_ = body.write(closedWriter{})
+	}
+}
+
+// closedWriter fails as a connection that is closed.
+type closedWriter struct{}
+
+func (closedWriter) Write([]byte) (int, error) { return 0, net.ErrClosed }
+
+// writeStream writes a response, and serves the next requests of the connection.
+func (s *Server) writeStream(c *serverConn, body *stream) {
+	err := c.writeChunks(body)
+	var panicked PanicError
+	switch {
+	case errors.As(err, &panicked):
+		s.logger.Error("panic while writing a stream", "panic", string(panicked))
+	case err != nil:
+		s.logger.Debug("stream was not written to its end", "error", err)
+	}
+	if err != nil || body.last {
+		_ = c.Close()
+		return
+	}
+	s.serveAgain(c)
+}
+
+// writeChunks writes a response to its end. It recovers from panics, since the process would end.
+func (c *serverConn) writeChunks(body *stream) (err error) {
+	defer func() {
+		if recovered := recover(); recovered != nil {
+			err = NewPanicError(recovered)
+		}
+	}()
+	w := chunkWriter{conn: c, head: body.head}
+	if err := body.write(&w); err != nil {
+		return err
+	}
+	_, err = c.Write(append(w.head, "0\r\n\r\n"...))
+	return err
+}
+
+// serveAgain has fasthttp serve a connection whose response has been written to its end.
+func (s *Server) serveAgain(c *serverConn) {
+	_ = c.SetWriteDeadline(time.Time{})
+	c.between = true
+	onConnState(c, fasthttp.StateIdle)
+	_ = s.http.ServeConn(c) // which closes it
+}
+
+// chunkWriter writes each piece as a chunk of the chunked transfer coding, and the head with the first.
+type chunkWriter struct {
+	conn *serverConn
+	head []byte // not written yet
+}
+
+func (w *chunkWriter) Write(piece []byte) (int, error) {
+	chunk := AppendChunk(w.head, piece)
+	w.head = nil
+	if _, err := w.conn.Write(chunk); err != nil {
+		return 0, err
+	}
+	return len(piece), nil
+}
+
+// AppendChunk appends a chunk of the chunked transfer coding. The piece must not be empty: that would be the last chunk.
+func AppendChunk(dst, piece []byte) []byte {
+	dst = strconv.AppendInt(dst, int64(len(piece)), 16)
+	dst = append(dst, "\r\n"...)
+	dst = append(dst, piece...)
+	return append(dst, "\r\n"...)
+}
