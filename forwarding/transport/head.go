@@ -147,7 +147,8 @@ func (h *head) addLine(line string) error {
 
 // get returns the first value of a header, or "".
 func (h *head) get(name string) string {
-	for line := range strings.SplitSeq(h.lines, "\r\n") {
+	for line, rest := "", h.lines; rest != ""; {
+		line, rest, _ = strings.Cut(rest, "\r\n")
 		if len(line) > len(name) && line[len(name)] == ':' && strings.EqualFold(line[:len(name)], name) {
 			return strings.Trim(line[len(name)+1:], " \t")
 		}
