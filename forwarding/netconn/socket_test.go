@@ -64,7 +64,7 @@ func TestSocketErrors(t *testing.T) {
 		if !errors.Is(err, c.want) || !errors.As(err, &op) || op.Op != "read" || netconn.IsTimeout(err) != (name == "deadline") {
 			t.Errorf("%s: read: %v", name, err)
 		}
-		if c.want == syscall.ECONNRESET { //nolint:errorlint // the entry of the table
+		if c.want == syscall.ECONNRESET {
 			c.want = syscall.EPIPE
 		}
 		if _, err = near.Write([]byte("x")); !errors.Is(err, c.want) || !errors.As(err, &op) || op.Op != "write" {

@@ -42,7 +42,7 @@ func BenchmarkDo(b *testing.B) {
 		if got, err := resp.Next(); err != nil || len(got) != size {
 			b.Fatal(len(got), err)
 		}
-		if _, err := resp.Next(); err != io.EOF { //nolint:errorlint // as documented
+		if _, err := resp.Next(); err != io.EOF {
 			b.Fatal(err)
 		}
 		resp.Close()

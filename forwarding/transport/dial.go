@@ -55,7 +55,7 @@ func (t *Transport) dial(ctx context.Context, r *Request, began time.Time) (*con
 	if config := to.clientTLS(); config != nil {
 		secure = netconn.NewTLS(socket, func(below net.Conn) *tls.Conn { return tls.Client(below, config) }, nil)
 		if err := secure.Conn().HandshakeContext(ctx); err != nil {
-			socket.Close()
+			tcp.Close()
 			return nil, to.Peer.Explain(err)
 		}
 	}

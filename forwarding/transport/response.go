@@ -114,7 +114,7 @@ func (resp *Response) ErrorBody() []byte {
 
 // Cancelled returns the cause of the end of the exchange's context, or nil. A whole body is not affected by that.
 func (resp *Response) Cancelled() error {
-	if resp.ctx == nil || resp.whole {
+	if resp.ctx == nil || resp.whole || resp.ctx.Err() == nil { // Cause costs more
 		return nil
 	}
 	return context.Cause(resp.ctx)
