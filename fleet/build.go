@@ -19,9 +19,9 @@ type Contents struct {
 	// YieldingServers were put by hand, or are about to go: each is left out if its colo has another server.
 	YieldingServers []*Server
 	Entries         []*EntryNode
-	Endpoints       []*Endpoint
+	Endpoints       EndpointIndex
 	Flows           []*Flow
-	Accounts        []*Account
+	Accounts        AccountIndex
 	APIKeys         APIKeyIndex
 	Issuers         []*Issuer
 	Origins         []string
@@ -41,10 +41,10 @@ func NewTable(c Contents) *Table {
 		Revision: c.Revision, Rejected: c.Rejected, Conflicts: slices.Clone(c.APIKeys.conflicts),
 		models: make(map[string]*Model, len(c.Models)), aliases: map[string]*Model{}, pools: map[string]*Pool{},
 		colos: make(map[string]*Colo, len(c.Colos)), servers: make(map[string][]*Server, len(c.Servers)),
-		endpoints: map[string]coloEndpoints{}, accounts: make(map[string]*Account, len(c.Accounts)),
+		endpoints: c.Endpoints, accounts: c.Accounts,
 		flows:       make(map[string]*Flow, len(c.Flows)),
 		unusedSteps: c.UnusedSteps, modelList: c.Models, coloList: c.Colos, entries: c.Entries,
-		accountList: c.Accounts, apiKeys: c.APIKeys, issuers: c.Issuers, origins: c.Origins, deletions: c.Deletions, limits: RateLimits(c.Limits),
+		apiKeys: c.APIKeys, issuers: c.Issuers, origins: c.Origins, deletions: c.Deletions, limits: RateLimits(c.Limits),
 		defaultPool: c.DefaultPool, defaultAccount: c.DefaultAccount,
 	}
 	for _, m := range c.Models {
@@ -60,14 +60,11 @@ func NewTable(c Contents) *Table {
 	for _, s := range c.YieldingServers {
 		t.addYielding(s)
 	}
-	for _, a := range c.Accounts {
-		t.accounts[a.Name] = a
-	}
 	for _, f := range c.Flows {
 		t.flows[f.Model] = f
 	}
-	for _, e := range c.Endpoints {
-		t.addEndpoint(e)
+	for _, colo := range c.Endpoints.colos {
+		t.Conflicts = append(t.Conflicts, colo.conflicts...)
 	}
 	t.claimAliases()
 	t.sort()
@@ -81,18 +78,10 @@ func (t *Table) sort() {
 	slices.SortFunc(t.modelList, func(a, b *Model) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(t.coloList, func(a, b *Colo) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(t.issuers, func(a, b *Issuer) int { return cmp.Compare(a.Name, b.Name) })
-	slices.SortFunc(t.accountList, func(a, b *Account) int { return cmp.Compare(a.Name, b.Name) })
 	for _, servers := range t.servers {
 		slices.SortFunc(servers, func(a, b *Server) int { return cmp.Compare(a.Node, b.Node) })
 	}
 	t.registered = t.servers
-	byID := func(a, b *Endpoint) int { return cmp.Compare(a.ID, b.ID) }
-	for _, colo := range t.endpoints {
-		slices.SortFunc(colo.all, byID)
-		for _, endpoints := range colo.byPool {
-			slices.SortFunc(endpoints, byID)
-		}
-	}
 }
 
 // addYielding leaves out a server whose colo has another one: a document that a server has not put there itself would get a part of its
@@ -127,22 +116,6 @@ func (t *Table) WithRejected(more []Rejection) *Table {
 	return &next
 }
 
-// addEndpoint leaves out an endpoint whose URL another one of its colo has: its slots would be granted twice.
-func (t *Table) addEndpoint(e *Endpoint) {
-	colo := t.endpoints[e.Colo]
-	if first, taken := colo.byURL[e.URL]; taken {
-		t.conflict(ConflictURL, e.URL, KindEndpoint.Key(e.Colo, first.ID), KindEndpoint.Key(e.Colo, e.ID))
-		return
-	}
-	if colo.byPool == nil {
-		colo.byPool, colo.byURL = map[string][]*Endpoint{}, map[string]*Endpoint{}
-	}
-	colo.byURL[e.URL] = e
-	colo.all = append(colo.all, e)
-	colo.byPool[e.Pool] = append(colo.byPool[e.Pool], e)
-	t.endpoints[e.Colo] = colo
-}
-
 // claimAliases gives each alias to the first model that claims it, unless it is the name of a model.
 func (t *Table) claimAliases() {
 	for _, m := range t.modelList {
@@ -169,7 +142,7 @@ func (t *Table) addPools(documented []*Pool) {
 	for _, m := range t.modelList {
 		t.pools[m.Pool] = t.Pool(m.Pool)
 	}
-	for _, colo := range t.endpoints {
+	for _, colo := range t.endpoints.colos {
 		for name := range colo.byPool {
 			t.pools[name] = t.Pool(name)
 		}

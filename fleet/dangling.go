@@ -19,7 +19,7 @@ type Dangling struct {
 // Dangling returns the references to documents that do not exist and the fields without an effect, sorted by document.
 func (t *Table) Dangling() []Dangling {
 	d := dangling{table: t, served: map[string]bool{}, wanted: map[string]bool{}, regions: map[string]bool{}}
-	for _, colo := range t.endpoints {
+	for _, colo := range t.endpoints.colos {
 		for pool := range colo.byPool {
 			d.served[pool] = true
 		}
@@ -66,7 +66,7 @@ func (d *dangling) models() {
 // that no model uses.
 func (d *dangling) colos() {
 	unused := map[string]bool{}
-	for _, colo := range slices.Sorted(maps.Keys(d.table.endpoints)) {
+	for _, colo := range slices.Sorted(maps.Keys(d.table.endpoints.colos)) {
 		all := d.table.EndpointsOf(colo)
 		if _, ok := d.table.Colo(colo); !ok && len(all) > 0 {
 			d.add(KindEndpoint.Key(colo, all[0].ID), "", colo, KindColo,
@@ -94,7 +94,7 @@ func (d *dangling) colos() {
 }
 
 func (d *dangling) accounts() {
-	for _, a := range d.table.accountList {
+	for _, a := range d.table.accounts.list {
 		for _, name := range a.Models {
 			if _, ok := d.table.models[name]; !ok {
 				d.add(KindAccount.Key(a.Name), "models", name, KindModel,

@@ -50,7 +50,7 @@ func (t *Table) nouns() map[string]any {
 	for _, c := range t.coloList {
 		out[KindColo.Key(c.Name)] = c
 	}
-	for _, a := range t.accountList {
+	for _, a := range t.accounts.list {
 		out[KindAccount.Key(a.Name)] = a
 	}
 	for _, i := range t.issuers {
@@ -67,7 +67,7 @@ func (t *Table) nouns() map[string]any {
 			out[KindServer.Key(colo, s.Node)] = s
 		}
 	}
-	for colo, endpoints := range t.endpoints {
+	for colo, endpoints := range t.endpoints.colos {
 		for _, e := range endpoints.all {
 			out[KindEndpoint.Key(colo, e.ID)] = e
 		}

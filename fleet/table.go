@@ -23,9 +23,8 @@ type Table struct {
 	coloList       []*Colo
 	servers        map[string][]*Server
 	registered     map[string][]*Server // those whose leases have not expired
-	endpoints      map[string]coloEndpoints
-	accounts       map[string]*Account
-	accountList    []*Account
+	endpoints      EndpointIndex
+	accounts       AccountIndex
 	defaultAccount Account
 	apiKeys        APIKeyIndex
 	issuers        []*Issuer
@@ -82,12 +81,6 @@ type Rejection struct {
 	File     string `json:"file,omitempty"`     // of a document in a file, with the line; Key is empty if the file does not say which document it is
 }
 
-type coloEndpoints struct {
-	all    []*Endpoint
-	byPool map[string][]*Endpoint
-	byURL  map[string]*Endpoint
-}
-
 // Model returns the model of that name; else the one with that alias, the lexically first if there are several.
 func (t *Table) Model(name string) (*Model, bool) {
 	if m, ok := t.models[name]; ok {
@@ -139,26 +132,25 @@ func (t *Table) Registered(colo string) []*Server { return t.registered[colo] }
 func (t *Table) ServersRevision(colo string) int64 { return t.ServersChanged[colo] }
 
 // Endpoints returns the endpoints of a pool in a colo, sorted by ID.
-func (t *Table) Endpoints(colo, pool string) []*Endpoint { return t.endpoints[colo].byPool[pool] }
+func (t *Table) Endpoints(colo, pool string) []*Endpoint { return t.endpoints.colos[colo].byPool[pool] }
 
 // EndpointsOf returns all endpoints of a colo, sorted by ID.
-func (t *Table) EndpointsOf(colo string) []*Endpoint { return t.endpoints[colo].all }
+func (t *Table) EndpointsOf(colo string) []*Endpoint { return t.endpoints.colos[colo].all }
 
 // EndpointColos returns the names of the colos that have endpoints, sorted, also of those without a document.
-func (t *Table) EndpointColos() []string { return slices.Sorted(maps.Keys(t.endpoints)) }
+func (t *Table) EndpointColos() []string { return slices.Sorted(maps.Keys(t.endpoints.colos)) }
 
 // Account returns the account of that name.
 func (t *Table) Account(name string) (*Account, bool) {
-	a, ok := t.accounts[name]
-	return a, ok
+	return t.accounts.find(name)
 }
 
 // Accounts returns all accounts, sorted by name.
-func (t *Table) Accounts() []*Account { return t.accountList }
+func (t *Table) Accounts() []*Account { return t.accounts.list }
 
 // AccountOrDefault returns the account of that name, with the defaults if there is no document; never nil.
 func (t *Table) AccountOrDefault(name string) *Account {
-	if a, ok := t.accounts[name]; ok {
+	if a, ok := t.accounts.find(name); ok {
 		return a
 	}
 	a := t.defaultAccount

@@ -54,5 +54,5 @@ func (s *Set) Reclaim(key string, order uint64) {
 	c.order = order
 	s.claims.byKey[key] = c
 	s.claims.last = max(s.claims.last, order)
-	s.order = nil
+	s.reorder(key)
 }

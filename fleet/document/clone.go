@@ -13,5 +13,7 @@ func (s *Set) Clone() *Set {
 	c.apiKeys = apiKeys{byID: maps.Clone(s.apiKeys.byID), index: s.apiKeys.index.Clone()}
 	c.rejected, c.yielding = maps.Clone(s.rejected), maps.Clone(s.yielding)
 	c.claims.byKey = maps.Clone(s.claims.byKey)
+	c.groups, c.changedAccounts = s.cloneGroups(c.good), maps.Clone(s.changedAccounts)
+	c.endpoints, c.accounts = s.endpoints.Clone(), s.accounts.Clone()
 	return &c
 }

@@ -13,6 +13,7 @@ const newestVersion = 3
 
 // parsed is a good version of a document. Only built changes.
 type parsed struct {
+	key   string
 	id    identity
 	tree  map[string]any // without version; nil for an API key, which is built at once
 	newer bool
@@ -31,7 +32,7 @@ func parse(key string, value []byte) (*parsed, *fieldError) {
 	if err != nil {
 		return nil, err
 	}
-	doc := &parsed{id: id, tree: tree}
+	doc := &parsed{key: key, id: id, tree: tree}
 	if err := doc.takeVersion(); err != nil {
 		return nil, err
 	}

@@ -1,7 +1,6 @@
 package document
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 
@@ -16,8 +15,13 @@ type Set struct {
 	rejected map[string]fleet.Rejection
 	yielding map[string]bool // see Yield
 	claims   claims
-	order    []string // what inOrder returns; nil = to be computed anew
 	revision int64
+
+	// What tables share if it does not change between them:
+	groups          map[string]*group // of the documents in good but accounts, see groupName
+	endpoints       fleet.EndpointIndexBuilder
+	accounts        fleet.AccountIndexBuilder
+	changedAccounts map[string]bool // names, since the last table
 }
 
 // NewSet returns an empty set.
@@ -29,6 +33,9 @@ func NewSet() *Set {
 		rejected: map[string]fleet.Rejection{},
 		yielding: map[string]bool{},
 		claims:   claims{byKey: map[string]claim{}},
+
+		groups:          map[string]*group{},
+		changedAccounts: map[string]bool{},
 	}
 }
 
@@ -39,44 +46,15 @@ func (s *Set) Yield(key string) {
 		s.apiKeys.yield(id)
 		return
 	}
-	s.yielding[key], s.order = true, nil
+	s.yielding[key] = true
+	s.reorder(key)
 }
 
 func (s *Set) endYield(key string) {
 	if s.yielding[key] {
 		delete(s.yielding, key)
-		s.order = nil
+		s.reorder(key)
 	}
-}
-
-// inOrder returns the keys of all good documents but API keys in the order in which they claim: by name, or in the order of
-// their claims, and in both cases those that yield last.
-func (s *Set) inOrder() []string {
-	if s.order == nil {
-		s.order = s.sortKeys()
-	}
-	return s.order
-}
-
-func (s *Set) sortKeys() []string {
-	named, claiming := make([]string, 0, len(s.good)), make([]string, 0, len(s.claims.byKey))
-	for key := range s.good {
-		if _, claims := s.claims.byKey[key]; claims {
-			claiming = append(claiming, key)
-		} else {
-			named = append(named, key)
-		}
-	}
-	slices.Sort(named)
-	slices.SortFunc(claiming, func(a, b string) int {
-		return cmp.Or(cmp.Compare(s.Claim(a), s.Claim(b)), cmp.Compare(a, b))
-	})
-	keys := append(named, claiming...)
-	if len(s.yielding) == 0 {
-		return keys
-	}
-	first := slices.DeleteFunc(slices.Clone(keys), func(key string) bool { return s.yielding[key] })
-	return append(first, slices.DeleteFunc(keys, func(key string) bool { return !s.yielding[key] })...)
 }
 
 // Put takes a version of a document. For a bad one it returns an *InvalidError; the last good version stays in force, and
@@ -98,11 +76,10 @@ func (s *Set) Put(key string, value []byte, revision int64) error {
 		return nil
 	}
 	doc.revision = revision
-	if _, there := s.good[key]; s.claims.put(key, doc) || !there {
-		s.order = nil
-	}
+	before := s.good[key]
 	s.good[key] = doc
-	s.forget(doc.id.Kind)
+	s.change(doc, !s.claims.put(key, doc) && before != nil)
+	s.forget(before, doc)
 	return nil
 }
 
@@ -131,20 +108,8 @@ func (s *Set) Delete(key string, revision int64) {
 	if doc, ok := s.good[key]; ok {
 		delete(s.good, key)
 		delete(s.claims.byKey, key)
-		s.order = nil
-		s.forget(doc.id.Kind)
-	}
-}
-
-// forget drops the nouns that were built on a layer that has changed.
-func (s *Set) forget(changed fleet.Kind) {
-	if changed != fleet.KindDefaults && changed != fleet.KindPool {
-		return
-	}
-	for _, doc := range s.good {
-		if changed == fleet.KindDefaults || doc.id.Kind == fleet.KindEndpoint {
-			doc.built = nil
-		}
+		s.drop(doc)
+		s.forget(doc, nil)
 	}
 }
 

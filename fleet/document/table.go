@@ -10,10 +10,15 @@ import (
 // Table builds the table of the good documents. It shares with the last table what has not changed.
 func (s *Set) Table() *fleet.Table {
 	r := s.resolver()
-	c := fleet.Contents{Revision: s.revision, APIKeys: s.apiKeys.index.Index(), DefaultPool: r.plain}
 	rejected := maps.Clone(s.rejected)
-	for _, key := range s.inOrder() {
-		noun, err := r.noun(s.good[key])
+	s.putAccounts(r, rejected)
+	s.putEndpoints(r, rejected)
+	c := fleet.Contents{
+		Revision: s.revision, APIKeys: s.apiKeys.index.Index(), Accounts: s.accounts.Index(), Endpoints: s.endpoints.Index(), DefaultPool: r.plain,
+	}
+	for _, doc := range s.rest() {
+		noun, err := r.noun(doc)
+		key := doc.key
 		if err != nil { // a bug: layers that are valid by themselves are valid together
 			rejected[key] = err.rejection(key, s.revision, false)
 			continue
@@ -22,7 +27,7 @@ func (s *Set) Table() *fleet.Table {
 			c.YieldingServers = append(c.YieldingServers, server)
 			continue
 		}
-		if m, ok := noun.(*fleet.Model); ok && ignoresSteps(s.good[key].tree, m) {
+		if m, ok := noun.(*fleet.Model); ok && ignoresSteps(doc.tree, m) {
 			c.UnusedSteps = append(c.UnusedSteps, m.Name)
 		}
 		addTo(&c, noun)
@@ -56,11 +61,7 @@ func addTo(c *fleet.Contents, noun any) {
 		c.Servers = append(c.Servers, v)
 	case *fleet.EntryNode:
 		c.Entries = append(c.Entries, v)
-	case *fleet.Endpoint:
-		c.Endpoints = append(c.Endpoints, v)
 	case *fleet.Issuer:
 		c.Issuers = append(c.Issuers, v)
-	case *fleet.Account:
-		c.Accounts = append(c.Accounts, v)
 	}
 }

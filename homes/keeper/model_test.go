@@ -205,10 +205,12 @@ func server(p homes.Process) *fleet.Server {
 // table returns a table with a pool of one engine for each of these names.
 func table(pools []string, servers ...*fleet.Server) *fleet.Table {
 	c := fleet.Contents{Servers: servers}
+	var endpoints []*fleet.Endpoint
 	for _, name := range pools {
 		c.Pools = append(c.Pools, &fleet.Pool{Name: name})
-		c.Endpoints = append(c.Endpoints, &fleet.Endpoint{Colo: "ams", ID: name, URL: engine(name), Pool: name, Concurrency: 4})
+		endpoints = append(endpoints, &fleet.Endpoint{Colo: "ams", ID: name, URL: engine(name), Pool: name, Concurrency: 4})
 	}
+	c.Endpoints = fleet.NewEndpointIndex(endpoints)
 	return fleet.NewTable(c)
 }
 

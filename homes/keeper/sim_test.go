@@ -75,7 +75,7 @@ func (s *simulation) table(servers []*fleet.Server) *fleet.Table {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	base := s.documents.Table()
-	return fleet.NewTable(fleet.Contents{Servers: servers, Pools: base.Pools(), Endpoints: base.EndpointsOf("ams"), DefaultPool: *base.Pool("pool-0")})
+	return fleet.NewTable(fleet.Contents{Servers: servers, Pools: base.Pools(), Endpoints: fleet.NewEndpointIndex(base.EndpointsOf("ams")), DefaultPool: *base.Pool("pool-0")})
 }
 
 func (s *simulation) setProcess(node string, p *process) {
