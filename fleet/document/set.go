@@ -17,7 +17,7 @@ type Set struct {
 	claims   claims
 	revision int64
 
-	// What tables share if it does not change between them:
+	// Parts of a table, which the next one shares with it if they do not change:
 	groups          map[string]*group // of the documents in good but accounts, see groupName
 	endpoints       fleet.EndpointIndexBuilder
 	accounts        fleet.AccountIndexBuilder
