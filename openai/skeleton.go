@@ -151,9 +151,52 @@ func (k *skeleton) write(b []byte) {
 			}
 			i += n
 		}
+		if n := k.run(b[i:]); n > 0 {
+			k.emitRun(b[i : i+n])
+			i += n
+			continue
+		}
 		k.put(b[i])
 		i++
 	}
+}
+
+// run returns how many of the next bytes change nothing but the output: text in a string that is kept, or bytes outside strings that begin, end
+// and separate nothing. A message of audio has hundreds of them in a row.
+func (k *skeleton) run(b []byte) int {
+	if !k.inString {
+		for i, c := range b {
+			if skeletonBytes[c] {
+				return i
+			}
+		}
+		return len(b)
+	}
+	if k.escape > 0 {
+		return 0
+	}
+	b = b[:min(len(b), max(0, maxSkeletonText-k.length))]
+	if n := indexEither(b, '"', '\\'); n >= 0 {
+		return n
+	}
+	return len(b)
+}
+
+// skeletonBytes are the bytes for which put does more than emit them.
+var skeletonBytes = [256]bool{'"': true, '{': true, '[': true, '}': true, ']': true, ',': true}
+
+// emitRun is put of each byte of a run.
+func (k *skeleton) emitRun(b []byte) {
+	if k.inString {
+		k.length += len(b)
+	}
+	if k.dropping > 0 {
+		return
+	}
+	if room := maxSkeleton - len(k.out); len(b) > room {
+		k.full, b = true, b[:room]
+	}
+	k.out = append(k.out, b...)
 }
 
 // keeping reports whether further bytes of the current string are kept.
