@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"colonnade/permits"
 )
 
@@ -28,6 +30,20 @@ func BenchmarkAcquireRelease(b *testing.B) {
 				permit.Release()
 			}
 		})
+	}
+}
+
+// The same with a semaphore that has neither endpoints nor accounts, to compare with.
+func BenchmarkAcquireReleaseSemaphore(b *testing.B) {
+	s := semaphore.NewWeighted(16)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := s.Acquire(ctx, 1); err != nil {
+			b.Fatal(err)
+		}
+		s.Release(1)
 	}
 }
 
