@@ -9,7 +9,7 @@ COUNT    ?= 1
 OUT      ?= $(if $(QUICK),var,docs)
 
 .DEFAULT_GOAL := help
-.PHONY: help up build test test-direct test-serve check bench bench-overload soak fuzz sdk clean
+.PHONY: help up build test test-direct test-serve check bench bench-go bench-overload soak fuzz sdk clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,7 +59,13 @@ check: ## formatting, go vet and the linters
 	if [ -n "$$unformatted" ]; then echo "gofmt would change:"; echo "$$unformatted"; exit 1; fi
 	@for module in $(MODULES); do ( set -ex; cd $$module; $(GO) vet ./...; $(LINT) run ./... ) || exit 1; done
 
-bench: ## run the benchmarks; BENCH=regexp selects, COUNT=10 gives benchstat enough
+# The programs are built as a release has them.
+bench: ## measure what requests cost beside other proxies, and write docs/performance.md; QUICK=1 is rough, and writes to var; OUT=directory
+	@$(GO) build -trimpath -ldflags='-s -w' -o var/bench/ ./cmd/...
+	@$(GO) -C bench build -trimpath -buildvcs=auto -o ../bin/ ./cmd/colonnade-bench
+	bin/colonnade-bench cost $(if $(QUICK),-quick) -programs var/bench -source . -out "$(OUT)" $(BENCH_FLAGS)
+
+bench-go: ## run the Go benchmarks; BENCH=regexp selects, COUNT=10 gives benchstat enough
 	COLONNADE_SOAK=1 $(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) ./...
 
 bench-overload: ## measure gateways under overload, and write docs/overload.md; QUICK=1 is rough, and writes to var; OUT=directory

@@ -19,6 +19,8 @@ import (
 	"strings"
 	"text/template"
 	"time"
+
+	"colonnade/bench/child"
 )
 
 //go:embed haproxy.cfg.tmpl
@@ -53,18 +55,14 @@ func HAProxy(ctx context.Context) (Gateway, error) {
 
 // haproxy is a running HAProxy, a child of this process.
 type haproxy struct {
-	cmd    *exec.Cmd
-	dir    string
-	ended  chan struct{} // closed when the process has ended
-	failed error         // how it ended; read after that
-	output *tail
+	*child.Process
+	dir string
 }
 
 func startHAProxy(ctx context.Context, path string, s Setup) (*Target, error) {
 	if err := writeHAProxy(s); err != nil {
 		return nil, err
 	}
-	h := &haproxy{dir: s.Dir, ended: make(chan struct{}), output: &tail{}}
 	// It inherits its listener, so that no other process can take the port.
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -76,17 +74,13 @@ func startHAProxy(ctx context.Context, path string, s Setup) (*Target, error) {
 		return nil, fmt.Errorf("cannot hand HAProxy its listener: %w", err)
 	}
 	defer file.Close()
-	h.cmd = exec.Command(path, "-db", "-f", filepath.Join(s.Dir, "haproxy.cfg")) // -db: in the foreground
-	h.cmd.ExtraFiles = []*os.File{file}
-	h.cmd.Stdout, h.cmd.Stderr = h.output, h.output
-	h.cmd.SysProcAttr = childAttributes()
-	if err := h.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("cannot start HAProxy: %w", err)
+	cmd := exec.Command(path, "-db", "-f", filepath.Join(s.Dir, "haproxy.cfg")) // -db: in the foreground
+	cmd.ExtraFiles = []*os.File{file}
+	process, err := child.Start("HAProxy", cmd)
+	if err != nil {
+		return nil, err
 	}
-	go func() { // ends with the process, which stop ends
-		h.failed = h.cmd.Wait()
-		close(h.ended)
-	}()
+	h := &haproxy{Process: process, dir: s.Dir}
 	if err := h.await(ctx); err != nil {
 		_ = h.stop() // err is the cause
 		return nil, err
@@ -179,10 +173,10 @@ func (h *haproxy) await(ctx context.Context) error {
 			return nil
 		}
 		select {
-		case <-h.ended:
-			return fmt.Errorf("cannot start HAProxy: it ended (%w), output %q", h.failed, h.output)
+		case <-h.Ended():
+			return fmt.Errorf("cannot start HAProxy: %w", h.Failure())
 		case <-ctx.Done():
-			return fmt.Errorf("cannot start HAProxy: it does not answer (%w), output %q", err, h.output)
+			return fmt.Errorf("cannot start HAProxy: it does not answer (%w), output %q", err, h.Output())
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
@@ -221,19 +215,5 @@ func (h *haproxy) held(ctx context.Context) (held, queued int, err error) {
 	return held, queued, nil
 }
 
-// stop ends the process, and returns when it has ended.
-func (h *haproxy) stop() error {
-	select {
-	case <-h.ended:
-		return fmt.Errorf("HAProxy ended by itself (%w), output %q", h.failed, h.output)
-	default:
-	}
-	_ = h.cmd.Process.Signal(os.Interrupt) // ends HAProxy without waiting for its connections
-	select {
-	case <-h.ended:
-	case <-time.After(5 * time.Second):
-		_ = h.cmd.Process.Kill()
-		<-h.ended
-	}
-	return nil
-}
+// stop ends the process without waiting for its connections, and returns when it has ended.
+func (h *haproxy) stop() error { return h.Stop(os.Interrupt, 5*time.Second) }

@@ -1,7 +1,7 @@
 package bench
 
 import (
-	_ "embed" // of the page's template
+	"embed"
 	"fmt"
 	"io"
 	"path"
@@ -11,15 +11,18 @@ import (
 	"time"
 )
 
-//go:embed overload.md.tmpl
-var pageTemplate string
+//go:embed *.md.tmpl
+var pageTemplates embed.FS
 
 // writeMarkdown writes a report as a page. Its charts are in the folder dir beside it, and its JSON in dir.json.
 func writeMarkdown(w io.Writer, r *Report, dir string) error {
-	t, err := template.New("overload.md").Funcs(template.FuncMap{
+	name := r.page() + ".md.tmpl"
+	t, err := template.New(name).Funcs(template.FuncMap{
 		"lead":       r.lead,
 		"verdict":    r.verdict,
 		"thresholds": func() string { return r.thresholdTable().RenderMarkdown() },
+		"aims":       func() string { return r.aimTable().RenderMarkdown() },
+		"plot":       r.plot,
 		"unmet":      r.unmet,
 		"tables":     func(s ScenarioResult) string { return s.markdownTables() },
 		"best":       func(s ScenarioResult) []string { return s.bestLines(r.judged()) },
@@ -30,9 +33,9 @@ func writeMarkdown(w io.Writer, r *Report, dir string) error {
 		"noFigure":   func() string { return noFigure },
 		"took":       func() string { return spell(r.Seconds) },
 		"date":       func(t time.Time) string { return t.UTC().Format("2 January 2006, 15:04 UTC") },
-	}).Parse(pageTemplate)
+	}).ParseFS(pageTemplates, name)
 	if err != nil {
-		return fmt.Errorf("cannot parse overload.md.tmpl: %w", err)
+		return fmt.Errorf("cannot parse %s: %w", name, err)
 	}
 	return t.Execute(w, struct {
 		*Report
@@ -76,6 +79,14 @@ func (r *Report) Failures() []string {
 	return names
 }
 
+// goal is what the report calls a threshold.
+func (r *Report) goal() string {
+	if r.page() == performancePage {
+		return "aim"
+	}
+	return "threshold"
+}
+
 // verdict says how many thresholds were met.
 func (r *Report) verdict() string {
 	all, missed, unmeasured := 0, 0, 0
@@ -88,7 +99,7 @@ func (r *Report) verdict() string {
 			missed++
 		}
 	}
-	text := fmt.Sprintf("%d of %d thresholds are met", all-missed-unmeasured, all)
+	text := fmt.Sprintf("%d of %d %ss are met", all-missed-unmeasured, all, r.goal())
 	if missed > 0 {
 		text += fmt.Sprintf(", %d missed", missed)
 	}
@@ -173,6 +184,18 @@ func (s *ScenarioResult) image(dir string, c *chart) string {
 		return ""
 	}
 	return fmt.Sprintf("![%s](%s)", c.Title, path.Join(dir, s.file(c)))
+}
+
+// plot shows a chart by the names of its scenario and its own; empty if there is none.
+func (r *Report) plot(dir, scenario, name string) string {
+	for i := range r.Scenarios {
+		s := &r.Scenarios[i]
+		k := slices.IndexFunc(s.Charts, func(c chart) bool { return c.Name == name })
+		if s.Name == scenario && k >= 0 {
+			return s.image(dir, &s.Charts[k])
+		}
+	}
+	return ""
 }
 
 // file is the name of a chart's file.

@@ -20,8 +20,9 @@ const Format = 2
 type Report struct {
 	Format    int              `json:"format"` // see Format
 	Began     time.Time        `json:"began"`
-	Seconds   float64          `json:"seconds"` // duration of the run
-	Quick     bool             `json:"quick"`   // a short run: its figures are rough, and its thresholds are not judged
+	Seconds   float64          `json:"seconds"`        // duration of the run
+	Quick     bool             `json:"quick"`          // a short run: its figures are rough, and its thresholds are not judged
+	Page      string           `json:"page,omitempty"` // name of the page that shows it; empty: overload
 	Machine   machineInfo      `json:"machine"`
 	Gateways  []gatewayInfo    `json:"gateways"`
 	Scenarios []ScenarioResult `json:"scenarios"`

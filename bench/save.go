@@ -1,17 +1,25 @@
 package bench
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 )
 
-// page is the name of a report's files: page.md, page.json, and the folder page with its charts.
-const page = "overload"
+// The names of a report's files: NAME.md, NAME.json, and the folder NAME with its charts.
+const (
+	overloadPage    = "overload"
+	performancePage = "performance"
+)
+
+// page is the name of the report's files.
+func (r *Report) page() string { return cmp.Or(r.Page, overloadPage) }
 
 // Save writes a report into a directory, as a page, as JSON, and its charts, and returns the names of the files.
 func Save(r *Report, dir string) (files []string, err error) {
+	page := r.page()
 	if err := os.MkdirAll(filepath.Join(dir, page), 0o755); err != nil {
 		return nil, fmt.Errorf("cannot save the report: %w", err)
 	}

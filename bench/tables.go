@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -147,6 +148,31 @@ func (r *Report) thresholdTable() table.Writer {
 		t.AppendRow(table.Row{m.symbol(), s.Name, m.Name, m.Gateway, m.Want, m.got()})
 	}
 	return t
+}
+
+// aimTable lists the aims of all scenarios.
+func (r *Report) aimTable() table.Writer {
+	t := newTable()
+	t.AppendHeader(table.Row{"", "aim", "of", "wanted", "measured"})
+	t.SetColumnConfigs([]table.ColumnConfig{rightAligned(4), rightAligned(5)})
+	for s, m := range r.thresholds {
+		name := fmt.Sprintf("[%s](#%s)", m.Name, anchor(s.Name+": "+s.Title))
+		t.AppendRow(table.Row{m.symbol(), name, m.Gateway, m.Want, m.got()})
+	}
+	return t
+}
+
+// anchor is the name by which a heading of a page is linked.
+func anchor(heading string) string {
+	return strings.Map(func(c rune) rune {
+		switch {
+		case c == ' ':
+			return '-'
+		case c == '-' || c >= 'a' && c <= 'z' || c >= '0' && c <= '9':
+			return c
+		}
+		return -1
+	}, strings.ToLower(heading))
 }
 
 // thresholds yields those of all scenarios.

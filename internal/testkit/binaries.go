@@ -73,12 +73,13 @@ func buildBinaries() (dir string, err error) {
 	return dir, err
 }
 
+// moduleRoot returns the directory of the module of the commands, also for a test of another module.
 func moduleRoot() (string, error) {
-	module, err := exec.Command("go", "env", "GOMOD").Output()
+	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "colonnade").Output()
 	if err != nil {
 		return "", fmt.Errorf("cannot find the module: %w", err)
 	}
-	return filepath.Dir(strings.TrimSpace(string(module))), nil
+	return strings.TrimSpace(string(dir)), nil
 }
 
 // link links programs into a directory for that purpose, which the tests of a checkout share, so that they are linked once for

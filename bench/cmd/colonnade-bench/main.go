@@ -1,4 +1,4 @@
-// Command colonnade-bench measures gateways under overload.
+// Command colonnade-bench measures gateways: under overload, and what requests cost.
 package main
 
 import (
@@ -13,9 +13,14 @@ import (
 	"syscall"
 
 	"colonnade/bench"
+	"colonnade/bench/cost"
 )
 
 func main() {
+	if err := cost.RunRole(); err != nil { // this process is one of those of a run
+		fmt.Fprintln(os.Stderr, "colonnade-bench:", err)
+		os.Exit(1)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil {
@@ -38,6 +43,8 @@ With -url it measures a gateway that already runs, if it speaks OpenAI's API. Po
 simulated engines (-engines) if you can: then the capacity is known and no GPU is needed. The fleet of
 "colonnade up" serves the model demo-chat and takes any key; unknown keys belong to one account.
 
+colonnade-bench cost measures what requests cost; colonnade-bench cost -h says more.
+
 Examples:
   colonnade-bench -quick
   colonnade-bench -scenario flood -gateways colonnade,haproxy -out /tmp/bench
@@ -53,6 +60,9 @@ Flags:
 
 // run runs one command line. The report goes to out, progress and notes go to notes.
 func run(ctx context.Context, args []string, out, notes io.Writer) error {
+	if len(args) > 0 && args[0] == "cost" {
+		return runCost(ctx, args[1:], out, notes)
+	}
 	var o options
 	flags := o.flags()
 	switch err := flags.Parse(args); {
