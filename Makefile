@@ -5,7 +5,8 @@ LINT     := $(GO) tool -modfile=$(CURDIR)/tools/go.mod golangci-lint
 MODULES  := . bench
 FUZZTIME ?= 10s
 BENCH    ?= .
-COUNT    ?= 1
+COUNT    ?= $(if $(BASE),10,1)
+PACKAGES ?= ./...
 OUT      ?= $(if $(QUICK),var,docs)
 
 .DEFAULT_GOAL := help
@@ -65,8 +66,8 @@ bench: ## measure what requests cost beside other proxies, and write docs/perfor
 	@$(GO) -C bench build -trimpath -buildvcs=auto -o ../bin/ ./cmd/colonnade-bench
 	bin/colonnade-bench cost $(if $(QUICK),-quick) -programs var/bench -source . -out "$(OUT)" $(BENCH_FLAGS)
 
-bench-go: ## run the Go benchmarks; BENCH=regexp selects, COUNT=10 gives benchstat enough
-	COLONNADE_SOAK=1 $(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) ./...
+bench-go: ## run the Go benchmarks; BENCH=regexp and PACKAGES=./permits select; BASE=commit compares with it by benchstat, in COUNT=10 rounds
+	@BENCH='$(BENCH)' COUNT='$(COUNT)' PACKAGES='$(PACKAGES)' GO='$(GO)' tools/bench-go $(BASE)
 
 bench-overload: ## measure gateways under overload, and write docs/overload.md; QUICK=1 is rough, and writes to var; OUT=directory
 	@$(GO) -C bench build -trimpath -buildvcs=auto -o ../bin/ ./cmd/colonnade-bench

@@ -14,14 +14,9 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
-
-	"colonnade/internal/fleettest"
-	"colonnade/onebox"
 )
 
-// The benchmarks of the whole path compare Colonnade (entry and colo) with two bare fasthttp proxies in a chain, in
-// turns and in one run. Client, engine and both paths share the machine, so only the ratio is meaningful. The chain
-// lacks the work of a gateway: guard, routing, signed hop, permit, queue, events, metrics, proper ends.
+// The load of benchmarks that compare two fleets, in turns and in one run.
 const (
 	benchClients = 32
 	benchBlock   = 1024 // requests per turn
@@ -79,53 +74,11 @@ func serveBench(b *testing.B, h fasthttp.RequestHandler) string {
 // dialBench avoids fasthttp's own dialer, which leaves a goroutine behind.
 func dialBench(address string) (net.Conn, error) { return net.Dial("tcp", address) }
 
-// bareProxy forwards to one address and does nothing else.
-func bareProxy(b *testing.B, to string) string {
-	client := bareClient(to)
-	b.Cleanup(client.CloseIdleConnections)
-	return serveBench(b, forwardBare(client))
-}
-
-func bareClient(to string) *fasthttp.HostClient {
-	return &fasthttp.HostClient{Addr: to, MaxConns: 4096, StreamResponseBody: true, Dial: dialBench}
-}
-
-func forwardBare(client *fasthttp.HostClient) fasthttp.RequestHandler {
-	return func(rc *fasthttp.RequestCtx) {
-		resp := fasthttp.AcquireResponse()
-		if err := client.Do(&rc.Request, resp); err != nil {
-			rc.Error(err.Error(), fasthttp.StatusBadGateway)
-			return
-		}
-		rc.SetContentTypeBytes(resp.Header.ContentType())
-		if resp.Header.ContentLength() >= 0 {
-			rc.SetBody(resp.Body())
-			fasthttp.ReleaseResponse(resp)
-			return
-		}
-		rc.SetBodyStream(resp.BodyStream(), -1)
-	}
-}
-
-// contestants returns the base URLs of the chain and of Colonnade, in front of one engine.
-func contestants(b *testing.B) (chain, colonnade string) {
-	engine := benchEngine(b)
-	chain = "http://" + bareProxy(b, bareProxy(b, engine)) + "/v1"
-	f := fleettest.Start(b, onebox.Config{Colos: []string{"ams"}, EngineURL: "http://" + engine, Engine: fleettest.QuickEngine(4096)}, "")
-	return chain, f.URL()
-}
-
 // cpu returns the processor time that this process has used.
 func cpu() time.Duration {
 	var u syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
-// duel lets both paths work in turns, and reports wall and processor time for each unit of work.
-func duel(b *testing.B, units int, unit string, work func(base string)) {
-	chain, colonnade := contestants(b)
-	turns(b, [2]path{{"chain", chain}, {"colonnade", colonnade}}, units, unit, work)
 }
 
 // path is what a benchmark sends requests by: its name and base URL.
@@ -169,12 +122,6 @@ func benchClient(b *testing.B) *http.Client {
 	b.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{Transport: transport}
 }
-
-// BenchmarkPlainPath sends 1 KB chat requests from 32 clients.
-func BenchmarkPlainPath(b *testing.B) { duel(b, benchBlock, "req", plainRequests(b)) }
-
-// BenchmarkStreamPath reads 64 streams with a chunk every 5 ms each; look at the processor time.
-func BenchmarkStreamPath(b *testing.B) { duel(b, benchStreams*benchChunks, "chunk", streams(b)) }
 
 // plainRequests returns a function that sends benchBlock requests.
 func plainRequests(b *testing.B) func(base string) {

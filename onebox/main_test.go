@@ -7,12 +7,8 @@ import (
 	"colonnade/internal/fleettest"
 )
 
-// TestMain runs the tests, or a bare proxy or a slow engine for a benchmark.
+// TestMain runs the tests, or a slow engine for a benchmark.
 func TestMain(m *testing.M) {
-	if listen, to := os.Getenv(bareProxyListen), os.Getenv(bareProxyTo); listen != "" {
-		runBareProxy(listen, to)
-		return
-	}
 	if listen := os.Getenv(slowEngineListen); listen != "" {
 		runSlowEngine(listen)
 		return
