@@ -48,14 +48,14 @@ func TestPerformancePage(t *testing.T) {
 		"- Left out: haproxy is not installed.\n",
 		"- serve: the first that failed: cut\n",
 		"1234 a second",
-		"## What was tried",
+		"## Tried and not kept",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page does not have\n%s\nbut is\n%s", want, text)
 		}
 	}
 	if strings.Contains(text, "NaN") || strings.Contains(text, "thresholds") {
-		t.Error("the page shows what was not measured, or speaks of thresholds")
+		t.Error("the page shows what was not measured, or calls an aim a threshold")
 	}
 }
 
