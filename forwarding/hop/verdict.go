@@ -252,10 +252,15 @@ type Load struct {
 
 // String returns the header's value.
 func (l Load) String() string {
-	b := make([]byte, 0, 64)
-	b = fmt.Appendf(b, "free=%d;held=%d;limit=%d;queued=%d", l.Free, l.Held, l.Limit, l.Queued)
+	var buffer [96]byte
+	b := buffer[:0]
+	for _, f := range [...]numberField{
+		{"free=", int64(l.Free)}, {";held=", int64(l.Held)}, {";limit=", int64(l.Limit)}, {";queued=", int64(l.Queued)},
+	} {
+		b = strconv.AppendInt(append(b, f.name...), f.value, 10)
+	}
 	if l.Known {
-		b = fmt.Appendf(b, ";expected_ms=%d", l.Expected.Milliseconds())
+		b = strconv.AppendInt(append(b, ";expected_ms="...), l.Expected.Milliseconds(), 10)
 	}
 	return string(b)
 }
