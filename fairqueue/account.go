@@ -1,5 +1,7 @@
 package fairqueue
 
+import "strings"
+
 // account is the state of one account: its share and cap, what it holds, and its flow in each band.
 type account struct {
 	name    string
@@ -33,11 +35,12 @@ func (q *Queue) lookup(c *Claim) *account {
 }
 
 func (q *Queue) newAccount(c *Claim) *account {
-	a := &account{name: c.Account, weight: c.Weight, ownCap: c.Concurrent}
+	// The name is cloned since it may be a part of a longer text, such as that of a token.
+	a := &account{name: strings.Clone(c.Account), weight: c.Weight, ownCap: c.Concurrent}
 	for i := range a.flows {
 		a.flows[i] = flow{account: a, band: &q.bands[i]}
 	}
-	q.accounts[c.Account] = a
+	q.accounts[a.name] = a
 	q.mapPeak = max(q.mapPeak, len(q.accounts))
 	return a
 }
