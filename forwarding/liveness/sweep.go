@@ -35,7 +35,7 @@ func (w *Watcher) sweep(now time.Time) (probes []probe) {
 	w.anySilent.Store(anySilent)
 	w.mu.Unlock()
 	for _, a := range silent {
-		a.cancel(peer.ErrSilent)
+		a.abort.End(peer.ErrSilent)
 	}
 	return probes
 }

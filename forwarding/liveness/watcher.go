@@ -93,7 +93,7 @@ type watchedServer struct {
 // pendingAttempt is an attempt that has no first byte yet.
 type pendingAttempt struct {
 	server  *watchedServer
-	cancel  func(cause error)
+	abort   transport.Abort // ends it
 	givenUp bool
 }
 
@@ -134,15 +134,14 @@ func (w *Watcher) IsSilent(s peer.Server) bool {
 
 // watch runs an attempt at a server. It ends the attempt with [peer.ErrSilent] if the server shows no sign of life before the first byte.
 func (w *Watcher) watch(s peer.Server, do func(*transport.Abort) (*peer.Answer, error)) (*peer.Answer, error) {
-	abort := new(transport.Abort)
-	a := w.begin(s, time.Now(), abort.End)
+	a := w.begin(&s, time.Now())
 	ended := false
 	defer func() {
 		if !ended { // after a panic
 			w.end(a, false)
 		}
 	}()
-	answer, err := do(abort)
+	answer, err := do(&a.abort)
 	if isUnconnected(err) {
 		w.noteUnconnected(a.server, time.Now())
 	}
@@ -193,16 +192,16 @@ func (w *Watcher) noteUnconnected(s *watchedServer, now time.Time) {
 }
 
 // begin notes an attempt that began now.
-func (w *Watcher) begin(s peer.Server, now time.Time, cancel func(cause error)) *pendingAttempt {
+func (w *Watcher) begin(s *peer.Server, now time.Time) *pendingAttempt {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	watched := w.watchedLocked(&s)
+	watched := w.watchedLocked(s)
 	if len(watched.waiting) == 0 && !watched.silent {
 		watched.quietSince = now
 	}
-	a := &pendingAttempt{server: watched, cancel: cancel}
+	a := &pendingAttempt{server: watched}
 	watched.waiting[a], watched.usedAt = struct{}{}, now
-	watched.server = s // where a newer verdict has it, perhaps
+	watched.server = *s // where a newer verdict has it, perhaps
 	return a
 }
 

@@ -19,12 +19,12 @@ type clocked struct {
 	t          *testing.T
 	now        time.Time
 	registered []Registered
-	changed    bool     // registered was not returned yet
-	gone       []string // attempts that were given up
+	changed    bool                       // registered was not returned yet
+	sent       map[*pendingAttempt]string // attempts that are not known to be given up, and their colos
 }
 
 func newClocked(t *testing.T) *clocked {
-	c := &clocked{t: t, now: time.Now()}
+	c := &clocked{t: t, now: time.Now(), sent: map[*pendingAttempt]string{}}
 	c.register(inAms, inFra)
 	c.Watcher = New(Config{
 		Registered: func() ([]Registered, bool) {
@@ -38,7 +38,7 @@ func newClocked(t *testing.T) *clocked {
 
 // newUnregistered returns a watcher that knows servers only by the attempts at them.
 func newUnregistered(t *testing.T) *clocked {
-	return &clocked{t: t, now: time.Now(), Watcher: New(Config{})}
+	return &clocked{t: t, now: time.Now(), Watcher: New(Config{}), sent: map[*pendingAttempt]string{}}
 }
 
 var (
@@ -55,12 +55,10 @@ func server(colo string) peer.Server {
 
 // send begins an attempt at the server of a colo.
 func (c *clocked) send(colo string) *pendingAttempt {
-	return c.begin(server(colo), c.now, func(cause error) {
-		if !errors.Is(cause, peer.ErrSilent) {
-			c.t.Errorf("an attempt in %s was given up for %v", colo, cause)
-		}
-		c.gone = append(c.gone, colo)
-	})
+	to := server(colo)
+	a := c.begin(&to, c.now)
+	c.sent[a] = colo
+	return a
 }
 
 // pass moves the time on, and returns the questions that are asked meanwhile, as "colo after".
@@ -90,10 +88,20 @@ func (c *clocked) expect(d time.Duration, colos ...string) []*watchedServer {
 
 func (c *clocked) expectGone(colos ...string) {
 	c.t.Helper()
-	if slices.Sort(c.gone); !slices.Equal(c.gone, colos) {
-		c.t.Fatalf("given up in %v, want %v", c.gone, colos)
+	var gone []string
+	for a, colo := range c.sent {
+		switch cause := a.abort.Cause(); {
+		case cause == nil:
+			continue
+		case !errors.Is(cause, peer.ErrSilent):
+			c.t.Errorf("an attempt in %s was given up for %v", colo, cause)
+		}
+		gone = append(gone, colo)
+		delete(c.sent, a)
 	}
-	c.gone = nil
+	if slices.Sort(gone); !slices.Equal(gone, colos) {
+		c.t.Fatalf("given up in %v, want %v", gone, colos)
+	}
 }
 
 var errLate = context.DeadlineExceeded
@@ -216,19 +224,18 @@ func TestServerThatIsNotRegistered(t *testing.T) {
 	c := newClocked(t)
 	c.pass(c.config.Timings.Sweep)
 	named := peer.Server{Colo: "ams", Node: "ams-9", Boot: "x"}
-	var gone error
-	send := func() *pendingAttempt { return c.begin(named, c.now, func(cause error) { gone = cause }) }
+	send := func() *pendingAttempt { return c.begin(&named, c.now) }
 	a := send()
 	c.expect(500*time.Millisecond, "ams")
 	c.end(a, true)
 	c.expect(2 * c.config.Timings.Sweep)
-	if len(c.servers) != 0 || gone != nil {
+	if gone := a.abort.Cause(); len(c.servers) != 0 || gone != nil {
 		t.Errorf("watches %d servers without an attempt; given up: %v", len(c.servers), gone)
 	}
-	send()
+	a = send()
 	c.probed(c.expect(500*time.Millisecond, "ams")[0], errLate, c.now)
 	c.expect(500 * time.Millisecond)
-	if !errors.Is(gone, peer.ErrSilent) || !c.IsSilent(named) {
+	if gone := a.abort.Cause(); !errors.Is(gone, peer.ErrSilent) || !c.IsSilent(named) {
 		t.Errorf("given up: %v", gone)
 	}
 	if c.pass(silentLifetime); len(c.servers) != 0 || c.IsSilent(named) {
