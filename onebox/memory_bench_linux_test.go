@@ -165,17 +165,16 @@ func (f *heldFleet) rest(b *testing.B) {
 	}
 }
 
-// report reports how much more memory the nodes have than at rest, for each of so many requests.
-func (f *heldFleet) report(b *testing.B, unit string, requests int) map[string]nodeMemory {
+// report reports how much more memory the nodes have than at rest, for each of so many requests. It writes profiles to the directory that
+// ONEBOX_TEST_PROFILES names, if it does.
+func (f *heldFleet) report(b *testing.B, unit string, requests int) {
 	b.Helper()
-	grown := map[string]nodeMemory{}
 	for name, base := range f.bases {
 		now := f.memory(b, name)
 		g := nodeMemory{(now.resident - base.resident) / float64(requests), (now.heap - base.heap) / float64(requests), (now.stacks - base.stacks) / float64(requests)}
 		b.ReportMetric(g.resident, name+"-KiB/"+unit)
 		b.ReportMetric(g.heap, name+"-heap-KiB/"+unit)
 		b.ReportMetric(g.stacks, name+"-stacks-KiB/"+unit)
-		grown[name] = g
 		if dir := os.Getenv("ONEBOX_TEST_PROFILES"); dir != "" {
 			for _, profile := range []string{"heap", "goroutine"} {
 				_, page := f.nodes[name].Get("/debug/pprof/" + profile)
@@ -183,7 +182,6 @@ func (f *heldFleet) report(b *testing.B, unit string, requests int) map[string]n
 			}
 		}
 	}
-	return grown
 }
 
 // heldRequest returns a request for an answer that does not end.
@@ -308,27 +306,35 @@ func BenchmarkOpenStreams(b *testing.B) {
 	}
 }
 
-// BenchmarkWaiting is the memory that each node has for a request that waits for a permit, without its connection, which is measured as one that
-// is idle, and without its body.
+// BenchmarkWaiting is the memory that each node has for a request that waits for a permit, with its connection and its body of 1 KiB, and that of an
+// entry for a connection that is idle. The colo server has a connection for each request that waits, too.
 func BenchmarkWaiting(b *testing.B) {
-	f := startHeldFleet(b, startSlowEngine(b))
-	address := f.Entries[0].Address
-	for b.Loop() {
-		f.rest(b)
-		end := (&held{b: b, address: address, request: "GET /health/live HTTP/1.1\r\nHost: fleet\r\n\r\n", n: heldRequests}).start()
-		time.Sleep(settleTime)
-		f.report(b, "connection", heldRequests)
-		end()
-		first := (&held{b: b, address: address, request: heldRequest("narrow", 0), n: 1}).start()
-		f.rest(b)
-		end = (&held{b: b, address: address, request: heldRequest("narrow", 0), n: heldRequests, waits: true}).start()
-		testkit.WaitFor(b, "all requests to wait", func() bool { return f.waiting() == heldRequests || b.Failed() })
-		time.Sleep(settleTime)
-		f.report(b, "waiting", heldRequests)
-		end()
+	engine := startSlowEngine(b)
+	b.Run("idle", func(b *testing.B) {
+		f := startHeldFleet(b, engine)
+		for b.Loop() {
+			f.rest(b)
+			end := (&held{b: b, address: f.Entries[0].Address, request: "GET /health/live HTTP/1.1\r\nHost: fleet\r\n\r\n", n: heldRequests}).start()
+			time.Sleep(settleTime)
+			f.report(b, "connection", heldRequests)
+			end()
+		}
+		b.ReportMetric(0, "ns/op")
+	})
+	b.Run("waiting", func(b *testing.B) {
+		f := startHeldFleet(b, engine)
+		first := (&held{b: b, address: f.Entries[0].Address, request: heldRequest("narrow", 0), n: 1}).start()
+		for b.Loop() {
+			f.rest(b)
+			end := (&held{b: b, address: f.Entries[0].Address, request: heldRequest("narrow", 0), n: heldRequests, waits: true}).start()
+			testkit.WaitFor(b, "all requests to wait", func() bool { return f.waiting() == heldRequests || b.Failed() })
+			time.Sleep(settleTime)
+			f.report(b, "request", heldRequests)
+			end()
+		}
 		first()
-	}
-	b.ReportMetric(0, "ns/op")
+		b.ReportMetric(0, "ns/op")
+	})
 }
 
 // waiting returns the number of requests in the queues of the colo server.
@@ -348,7 +354,7 @@ const (
 	manyStreamsFor   = 20 * time.Second
 )
 
-// BenchmarkManyStreams holds as many streams as the limit of open files allows, at most 10 000, of which each node and the clients have two files.
+// BenchmarkManyStreams holds as many streams as the limit of open files allows, at most 10 000: a node has two files for each. An error of any fails it.
 // It reports the p99 of the gaps between two chunks of a stream beside that of streams that clients have directly from the engine.
 func BenchmarkManyStreams(b *testing.B) {
 	engine := startSlowEngine(b)
