@@ -26,8 +26,8 @@ const (
 // errTruncated makes fasthttp close the client's connection without the last chunk.
 var errTruncated = errors.New("response truncated")
 
-// Relay writes the body of a response to the client. It is the body stream of a fasthttp response, which is written after the handler
-// has returned.
+// Relay writes the body of a response to the client. It is written after the handler has returned: as the body stream of a
+// fasthttp response, or an event stream by [server.WriteStream].
 //
 // OnOutcome is called exactly once, before the client can know the outcome: before the piece with the API's last event, or the last
 // byte, or the error event is written. OnClose is called exactly once after OnOutcome, and before the last byte is written: before
