@@ -214,8 +214,8 @@ func TestUnreachedColo(t *testing.T) {
 		t.Errorf("observed %+v", c)
 	}
 	pingNow(e, "ams")
-	testkit.WaitFor(t, "a ping that fails", func() bool { return observedColo(t, e, "ams").FailedPings == 1 })
-	if c := observedColo(t, e, "ams"); !c.Unreached || ams.pings.Load() != 1 {
+	testkit.WaitFor(t, "a ping that fails", func() bool { return observedColo(t, e, "ams").FailedPings > 0 })
+	if c := observedColo(t, e, "ams"); !c.Unreached || ams.pings.Load() == 0 {
 		t.Errorf("after %d pings: %+v", ams.pings.Load(), c)
 	}
 	ams.cut.Store(false)
