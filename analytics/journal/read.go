@@ -70,6 +70,12 @@ func listLogs(dir string) ([]nodeLog, error) {
 	return logs, nil
 }
 
+// endsHere reports whether a segment that grows has no further line yet.
+func endsHere(lines *bufio.Reader) bool {
+	next, err := lines.Peek(1)
+	return err != nil || next[0] == 0
+}
+
 // readSegment yields the events of a segment from an offset on, in the order in which they were appended, and moves the
 // offset behind each line. A corrupt line yields an error that wraps ErrCorrupt, and reading continues after it. An
 // incomplete last line yields one that wraps ErrTorn, and leaves the offset before that line. Any other error is the last.
@@ -107,6 +113,11 @@ func readSegment(path string, offset *int64, grows bool) iter.Seq2[analytics.Eve
 				return
 			}
 			e, err := parseLine(text[:len(text)-1])
+			if err != nil && grows && endsHere(lines) {
+				err = ErrTorn // its writer may store it now, and another processor may see the stores in another order
+				fail(fmt.Errorf("%s, byte %d: %w", path, *offset, err))
+				return
+			}
 			if err != nil {
 				err = fmt.Errorf("%s, byte %d: %w", path, *offset, err)
 			} else if hole := len(line) - len(text); hole > 0 && !fail(fmt.Errorf("%s, byte %d: %d zeros: %w", path, *offset, hole, ErrCorrupt)) {

@@ -165,7 +165,7 @@ func TestTailOfTornLines(t *testing.T) {
 	wantNext(t, tail, "")
 	// A node that was set up anew starts with another segment 2, which is shorter, or with a lower number.
 	remove(t, second)
-	appendTo(t, second, "\n")
+	appendTo(t, second, "\n\n")
 	wantNext(t, tail, "")
 	remove(t, second)
 	appendTo(t, first, lineOf(t, at("d", 4)))

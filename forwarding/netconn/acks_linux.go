@@ -21,8 +21,8 @@ const (
 // acks delays the acknowledgements of a fast stream. The kernel acknowledges each small piece at once where nothing is sent the other way,
 // which costs a tenth of what the piece costs in all; if it may delay them, it acknowledges every second one.
 //
-// A sender with Nagle's algorithm (RFC 896) waits for each acknowledgement, so its pieces would come 40 ms late: the stream is slow again, and
-// keeps its acknowledgements from then on.
+// A sender with Nagle's algorithm (RFC 896) waits for each acknowledgement, so its pieces would come 40 ms late: such a
+// stream looks slow, and its acknowledgements are sent at once until it ends.
 type acks struct {
 	mode  ackMode
 	short int // gaps in a row
@@ -61,7 +61,7 @@ func (a *acks) end(fd int) {
 	}
 }
 
-// setQuickACK changes a mode of the kernel that it may leave by itself, so an error does not matter either.
+// setQuickACK ignores errors: the kernel may change the mode by itself as well.
 func setQuickACK(fd, value int) {
 	_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_QUICKACK, value)
 }

@@ -30,12 +30,12 @@ const (
 	askAwaits          // the request was sent
 )
 
-// CanAsk reports whether Ask may be called.
+// CanAsk reports whether Ask may be called: without TLS and without a Tick, and not on a Conn of Wrap.
 func (c *Conn) CanAsk() bool { return c.CanPoll() }
 
 // Ask sends a request and waits, for as long as Read would, until something has arrived or may have, which it leaves for Read. It returns how
 // many bytes of the request were sent. To send and to wait in one saves a read that finds nothing, and the wait needs no buffer. With quiet,
-// Ask fails with [ErrUnread] if something has arrived before. It calls sent when the request's memory is no longer needed. The write deadline
+// Ask fails with [ErrUnread] if something has arrived before. It calls sent, at most once, when all of the request was sent, or the rest of it could not be. The write deadline
 // holds for what the socket does not take at once; then Ask does not wait.
 func (c *Conn) Ask(request []byte, quiet bool, sent func()) (int, error) {
 	a := &c.asker
@@ -72,7 +72,7 @@ func (c *Conn) ask() error {
 }
 
 // askNow is called by the runtime at first, and when something has arrived, or the connection has ended. It returns whether to stop waiting.
-// The runtime forgets earlier arrivals before the first call, so the wait after that is one for the answer.
+// The runtime forgets earlier arrivals before the first call, so the wait that follows is for the answer.
 func (c *Conn) askNow(fd uintptr) bool {
 	a := &c.asker
 	if a.phase == askAwaits {

@@ -33,7 +33,7 @@ type Pump struct {
 	next  atomic.Uint32
 
 	mu    sync.Mutex // guards the field below
-	spare *os.File   // its descriptor is free for a connection that comes back when there is no other; nil = none yet
+	spare *os.File   // closed to make room for the descriptor of a connection that comes back; nil = none yet
 }
 
 // NewPump returns a pump. The caller must call Close when no connection uses it any more.
@@ -86,8 +86,8 @@ func (p *Pump) loop() *pumpLoop {
 // pumpLoop is one goroutine and its epoll set.
 type pumpLoop struct {
 	epoll int // the set of sockets
-	// The Go runtime polls the descriptor of gate, a set that has only epoll in it, and that only while the loop waits: a busy loop is not to
-	// wake the runtime's poller as well.
+	// gate is a set that has only epoll in it. The Go runtime polls the gate, which is armed before each wait, so that a busy loop does not wake the
+	// runtime's poller as well.
 	gate    *os.File
 	gateFD  int
 	gateRaw syscall.RawConn
@@ -208,8 +208,8 @@ func (p *processors) idle() bool {
 	return p[0].Value.Uint64() < uint64(runtime.GOMAXPROCS(0)) && p[1].Value.Uint64() == 0
 }
 
-// rest lets chunks arrive. It keeps the processor for so long if another one is idle: to give it back and to get it again would wake up to three
-// threads. Otherwise it must give it back, since a processor that is kept looks neither for input nor for timers.
+// rest lets chunks arrive. If another processor of the scheduler (a P) is idle, it keeps its own meanwhile: to give it back and to get it again would wake
+// up to three threads. Otherwise it gives it back, since a P that is kept runs neither timers nor the network poller.
 func (p *processors) rest() {
 	if p.idle() {
 		holdFor(collect)
@@ -356,8 +356,8 @@ func (c *Conn) awaitPump(loop *pumpLoop) error {
 	}
 }
 
-// shareOut moves the socket out of the reach of Go's own poller, which would wake a thread for each chunk too: it is left when its
-// descriptor is closed.
+// shareOut takes the socket from Go's own poller, which would wake a thread for each chunk too: to close Go's connection removes its descriptor
+// from that poller, and a duplicate keeps the socket open.
 func (c *Conn) shareOut() error {
 	fd := -1
 	var failed error

@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// Socket is a TCP connection that costs less than [net.TCPConn] and behaves alike. The scheduler of Go does not know of its system calls,
-// which never wait. A deadline that is moved to a later time leaves the runtime's timer as it is: after that has fired, the read or the
-// write goes on, and the timer is set anew. So a deadline that is moved for each read costs a comparison.
+// Socket is a TCP connection that costs less than [net.TCPConn] and behaves alike. Its system calls never block, so the scheduler of Go is not
+// informed of them. To move a deadline to a later time does not touch the runtime's timer: when the timer fires early, the read or the write sets
+// it anew and continues. So a deadline that is moved for each read costs a comparison.
 //
-// Its methods may be called by several goroutines at once. The deadlines hold for the methods of Socket alone: those of [net.TCPConn] would
-// fail when the timer fires. So Socket has none of them that reads or writes.
+// Its methods may be called by several goroutines at once. The deadlines hold for the methods of Socket alone: a read or a write of the
+// [net.TCPConn] below would fail when the timer fires. So Socket does not embed it.
 type Socket struct {
 	tcp     *net.TCPConn
 	raw     syscall.RawConn
@@ -135,7 +135,7 @@ func (s *Socket) writeWith(step func(fd uintptr) bool) error {
 	}
 }
 
-// TCP returns the connection, on which nothing may read, write or set a deadline.
+// TCP returns the connection, for socket options. Nothing may read, write or set a deadline on it.
 func (s *Socket) TCP() *net.TCPConn { return s.tcp }
 
 func (s *Socket) LocalAddr() net.Addr  { return s.tcp.LocalAddr() }
@@ -172,6 +172,7 @@ func (d *deadline) set(to time.Time, arm func(time.Time) error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.at = to
+	// There is no timer and none is wanted, or the timer fires early enough.
 	if to.IsZero() && d.armed.IsZero() || !d.armed.IsZero() && (to.IsZero() || !to.Before(d.armed)) {
 		return nil
 	}

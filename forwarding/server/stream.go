@@ -25,13 +25,13 @@ type stream struct {
 	last  bool   // the connection ends with this response
 }
 
-// WriteStream makes write write the body of a response in chunks after the handler has returned; each write of it is one chunk, and an error closes
-// the connection without the last chunk. The request must stay open until write has returned, and nothing of rc may be used in it. WriteStream
+// WriteStream registers body, which is called after the handler has returned, and writes the body of the response. Each call of its writer is one chunk, and
+// an error of body closes the connection without the last chunk. The request must stay open until body has returned, and body must not use rc. WriteStream
 // returns false, and does nothing, for a connection that is not of a [Server].
-func WriteStream(rc *fasthttp.RequestCtx, write func(io.Writer) error) bool {
+func WriteStream(rc *fasthttp.RequestCtx, body func(io.Writer) error) bool {
 	c, ok := rc.Conn().(*serverConn)
 	if ok {
-		c.stream = &stream{write: write}
+		c.stream = &stream{write: body}
 	}
 	return ok
 }
@@ -60,7 +60,8 @@ func (s *Server) detachStream(rc *fasthttp.RequestCtx) {
 	})
 }
 
-// abandonStream ends a stream whose handler has failed after WriteStream.
+// abandonStream ends a stream whose handler has failed after WriteStream. It calls the body with a writer that fails, so that the body releases what
+// it holds.
 func (c *serverConn) abandonStream() {
 	if body := c.stream; body != nil {
 		c.stream = nil

@@ -26,9 +26,9 @@ const inputAfter = 40 * time.Millisecond
 // that closes only that half counts as gone, as with nginx and HAProxy. The socket joins the set with the first request, and stays until it
 // is closed. It reports the close once (EPOLLET), perhaps between two requests, so the connection remembers it.
 //
-// A close behind more bytes than the socket takes does not arrive, so a client with more than maxUnread bytes counts as gone, too. And a
+// A close cannot arrive behind more bytes than the receive buffer takes, so a client with more than maxUnread bytes counts as gone, too. And a
 // client with TLS may send close_notify and keep the socket open until the server has sent its own, as Python's asyncio does for half a
-// minute. Both are looked for in requests that last for inputAfter only, which spares the others two system calls: the socket then reports
+// minute. Both checks begin when a request has lasted for inputAfter, so shorter requests need two system calls less. From then on the socket reports
 // each arrival (EPOLLET), and the bytes are counted; with TLS they are polled, until they are the next request, and then counted.
 //
 // Each event has the id of its connection. Ids are never used again, and an event whose id is not in the map is ignored: so a late event

@@ -1,7 +1,7 @@
 // Package lazyctx has a context that costs little as long as nothing waits for its end.
 //
 // A context of package context allocates its channel, its children and a function for each of them, and registers each with its parent.
-// Most requests end within a millisecond, and nothing but one hook in the connection of their exchange has to notice an earlier end.
+// Most requests end without a cancellation, and nothing but one hook in the connection of their exchange has to notice one.
 package lazyctx
 
 import (
@@ -62,7 +62,7 @@ func (c *Context) Deadline() (time.Time, bool) { return time.Time{}, false }
 // Done returns a channel that is closed when the context ends.
 func (c *Context) Done() <-chan struct{} { return c.standard().Done() }
 
-// Value returns what package context looks for in a context of its own.
+// Value lets package context find the context of its own kind, so that derived contexts need no goroutine. Any call makes that context.
 func (c *Context) Value(key any) any { return c.standard().Value(key) }
 
 func (c *Context) standard() context.Context {
@@ -107,7 +107,7 @@ func (h *Hook) Attach(ctx context.Context, f func()) {
 	c.hooks = h
 }
 
-// Stop ends the effect of Attach, and reports whether the function will not be called; further calls report false.
+// Stop ends the effect of Attach, and reports whether it has prevented the call; further calls report false.
 func (h *Hook) Stop() bool {
 	switch {
 	case h.stop != nil:

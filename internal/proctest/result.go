@@ -107,7 +107,7 @@ func (r *Result) classifyStream(text string, err error) {
 		r.Outcome = Complete
 	case err != nil && failed && !done:
 		r.Outcome, r.Detail = Cut, failure
-	case err != nil && !failed && !done || errors.Is(err, context.Canceled):
+	case err != nil && !failed || errors.Is(err, context.Canceled): // perhaps behind the last event, and before the end of the body
 		r.Outcome, r.Detail = Lost, err.Error()
 	default:
 		r.Outcome, r.Detail = Dishonest, fmt.Sprintf("%v, %d of %d tokens, ends with %q", err, tokens, r.tokens, text[max(0, len(text)-300):])
