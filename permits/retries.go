@@ -2,6 +2,7 @@ package permits
 
 import (
 	"math"
+	"strings"
 	"time"
 
 	"colonnade/fairqueue"
@@ -18,6 +19,7 @@ type pendingRetries struct {
 }
 
 type accountRetries struct {
+	name   string // its own memory
 	due    clientShare
 	weight float64
 }
@@ -41,8 +43,12 @@ func (c *pendingRetries) add(now, at time.Duration, claim fairqueue.Claim, proba
 		*second = map[string]clientShare{}
 	}
 	n := clientShare(max(1, math.Round(probability*float64(oneClient))))
-	(*second)[claim.Account] += n
-	c.change(claim.Account, n, claim.Weight)
+	account := c.accounts[claim.Account].name
+	if account == "" {
+		account = strings.Clone(claim.Account) // which may be a part of a longer text
+	}
+	(*second)[account] += n
+	c.change(account, n, claim.Weight)
 }
 
 // due is how many clients are due from now on. It drops those that were due before.
@@ -67,7 +73,7 @@ func (c *pendingRetries) change(account string, by clientShare, weight float64) 
 		weight = 1
 	}
 	was := c.accounts[account]
-	is := accountRetries{due: was.due + by, weight: weight}
+	is := accountRetries{name: account, due: was.due + by, weight: weight}
 	c.total += by
 	c.weight += is.weight - was.weight
 	c.accounts[account] = is

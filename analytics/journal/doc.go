@@ -12,7 +12,7 @@
 // seconds. A disk that takes no more data stops neither requests nor a start: lost events are counted, and the ends of
 // requests of an earlier run are written once there is room.
 //
-// # Stores instead of writes
+// # Mapped segments
 //
 // On Linux, the end of the newest segment of each kind is mapped into memory, and a line is a store into it: a write costs a
 // system call, in which the scheduler of Go may hand the processor over. The segment is extended by zeros first, a window of at
@@ -24,8 +24,8 @@
 // the file system maps no files, or another program has changed the file, so that a store faults or the size differs. The fault is
 // recovered, and the loss of events that such a change may mean is reported as a problem.
 //
-// A store may have to wait for the disk, if the kernel has just written that page to it, some ten seconds apart. The scheduler
-// does not know, as it would in a system call.
+// A store has to wait for the disk if the kernel has written that page to it since, and the scheduler does not know, as it would in a
+// system call. So a system call makes the page writable before the first store of each second.
 //
 // # Segments
 //

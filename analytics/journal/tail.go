@@ -101,7 +101,7 @@ func continues(path string, offset int64) bool {
 	}
 	file, err := os.Open(path)
 	if err != nil {
-		return errors.Is(err, os.ErrNotExist) // dropped since it was listed
+		return true // dropped since it was listed, or whatever reads on says so
 	}
 	defer file.Close()
 	var before [1]byte

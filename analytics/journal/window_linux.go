@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -17,8 +18,9 @@ var zeros [maxWindow]byte
 
 // window is the end of a segment, mapped into memory. The zero window has no room. Not safe for concurrent use.
 type window struct {
-	data  []byte
-	start int64 // offset of data in the file
+	data      []byte
+	start     int64     // offset of data in the file
+	populated time.Time // when the pages of a line were last made writable in a system call
 }
 
 // extend appends zeros to a file of so many bytes up to end, and maps it from the page of offset on. The window has at most maxWindow bytes
@@ -36,7 +38,7 @@ func (w *window) extend(file *os.File, size, offset, end int64) error {
 	if err != nil {
 		return fmt.Errorf("cannot map: %w", err)
 	}
-	w.data, w.start = data, start
+	w.data, w.start, w.populated = data, start, time.Now()
 	// All page faults at once, in a system call, during which the scheduler has the processor. A file system that allocates when a page is
 	// written reports here that it is full. Linux before 5.14 does not know the advice; stores fault then.
 	if err := unix.Madvise(data, unix.MADV_POPULATE_WRITE); err != nil && !errors.Is(err, unix.EINVAL) {
@@ -56,7 +58,15 @@ func (w *window) close() {
 // put copies a line, which must be within the window, to an offset of the file. The error is a fault: the file is shorter than the
 // window, or the disk failed.
 func (w *window) put(line []byte, offset int64) error {
-	return store(w.data[offset-w.start:][:len(line)], line)
+	at := offset - w.start
+	// The kernel may have written the page to the disk, every few seconds, and then a store waits in a fault for the file system, and the
+	// scheduler with it. A system call that waits lets the scheduler go on.
+	if now := time.Now(); now.Sub(w.populated) > time.Second {
+		page := at - at%int64(os.Getpagesize())
+		_ = unix.Madvise(w.data[page:at+int64(len(line))], unix.MADV_POPULATE_WRITE) // the store shows an error, too
+		w.populated = now
+	}
+	return store(w.data[at:][:len(line)], line)
 }
 
 // store copies a line to mapped memory. The first byte comes last: a reader that finds zero there knows that the line is not complete.

@@ -43,8 +43,8 @@ func (s *segments) writeCall(line []byte) error {
 	return err
 }
 
-// store copies a line to the mapped end of the newest segment. It returns false if the line must be written instead, as the further
-// ones of this segment: the disk is nearly full, the file system cannot map, or another program has changed the file.
+// store copies a line to the mapped end of the newest segment. It returns false if the line must be written instead, as all later
+// lines of this segment are: the disk is nearly full, the file system cannot map, or another program has changed the file.
 func (s *segments) store(line []byte) (bool, error) {
 	if s.unmapped {
 		return false, nil
@@ -59,10 +59,23 @@ func (s *segments) store(line []byte) (bool, error) {
 		}
 		err = fmt.Errorf("%w, or the disk has failed: %w", errChanged, err)
 	}
-	if errors.Is(err, errChanged) { // which has lost events
-		s.lost, s.lostAt = err, time.Now()
+	if !errors.Is(err, errChanged) {
+		return false, s.unmap()
 	}
-	return false, s.unmap()
+	s.lost, s.lostAt = err, time.Now() // events may be lost
+	if err := s.unmap(); err != nil {
+		return false, err
+	}
+	return false, s.separate()
+}
+
+// separate ends a line of which another program may have left a part, so that the next one is not lost with it.
+func (s *segments) separate() error {
+	err := s.writeCall([]byte{'\n'})
+	if err == nil {
+		s.newest.bytes++
+	}
+	return err
 }
 
 // allocate extends the newest segment, so that the window has room up to end and further, but not beyond the capacity.
@@ -101,6 +114,7 @@ func (s *segments) cutTail() error {
 	if err != nil {
 		return err
 	}
+	s.newest.bytes = min(s.newest.bytes, info.Size())
 	if info.Size() > s.newest.bytes {
 		if err := s.file.Truncate(s.newest.bytes); err != nil {
 			return err
