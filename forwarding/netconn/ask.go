@@ -100,7 +100,7 @@ func (c *Conn) askNow(fd uintptr) bool {
 		}
 		a.phase = askAwaits
 		a.sent()
-		return false
+		return !a.quiet && hasUnread(int(fd)) // a new connection may have had bytes before the first call
 	}
 }
 

@@ -143,3 +143,20 @@ func TestAskOfAClosedConnection(t *testing.T) {
 		t.Errorf("%d, %v", n, err)
 	}
 }
+
+// Ask does not wait behind bytes that a server has sent before the first request of a connection: nothing may follow them.
+func TestAskOfAServerThatSpeaksFirst(t *testing.T) {
+	t.Parallel()
+	c, far := newConn(t)
+	_, _ = io.WriteString(far, "refused")
+	awaitUnread(t, c)
+	time.Sleep(10 * time.Millisecond) // most often, the runtime has noticed the arrival by then; it is right either way
+	c.IdleTimeout = patience
+	if n, _, err := ask(c, "request", false); n != 7 || err != nil {
+		t.Errorf("%d bytes, %v", n, err)
+	}
+	buf := make([]byte, 100)
+	if n, err := c.Read(buf); err != nil || string(buf[:n]) != "refused" {
+		t.Errorf("%q, %v", buf[:n], err)
+	}
+}
