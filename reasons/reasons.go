@@ -161,7 +161,7 @@ var all = []Info{
 	{Reason: NotAStream, Client: true,
 		Meaning: "queue events were asked for, and the engine's answer was no stream"},
 	{Reason: ClientGone,
-		Meaning: "the client closed its connection"},
+		Meaning: "the client closed its connection, or only its write half"},
 	{Reason: EngineFull,
 		Meaning: "the engine said that it is full; the request waits for another slot"},
 	{Reason: CloseDelimited,
