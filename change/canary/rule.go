@@ -29,17 +29,7 @@ type Evidence struct {
 
 // Enough reports whether there were enough requests to judge: each figure would have risen if its share were ten percentage points above those
 // of the references.
-func (e Evidence) Enough() bool { return e.withoutFewPeers().enough() }
-
-// withoutFewPeers leaves out peers with so few requests that no rise above theirs could be shown, if the node itself had enough before.
-func (e Evidence) withoutFewPeers() Evidence {
-	if e.Before.SufficeBefore() && !e.Peers.SufficeBefore() {
-		e.Peers = Counts{}
-	}
-	return e
-}
-
-func (e Evidence) enough() bool {
+func (e Evidence) Enough() bool {
 	for _, f := range Figures() {
 		now, before, peers := e.Now.Share(f), e.Before.Share(f), e.Peers.Share(f)
 		if part := max(before.reference(), peers.reference()) + sureRise; part < 1 { // else no such rise is possible
@@ -54,7 +44,7 @@ func (e Evidence) enough() bool {
 
 // SufficeBefore reports whether the requests of a node before a change are enough to judge it by four times as many after the change.
 func (c Counts) SufficeBefore() bool {
-	return Evidence{Now: Counts{Requests: sureRepetition * c.Requests}, Before: c}.enough()
+	return Evidence{Now: Counts{Requests: sureRepetition * c.Requests}, Before: c}.Enough()
 }
 
 // Rise is a figure that has risen.
@@ -65,7 +55,6 @@ type Rise struct {
 
 // Risen returns the first figure that has risen; ok is false if none has.
 func (e Evidence) Risen() (r Rise, ok bool) {
-	e = e.withoutFewPeers()
 	for _, f := range Figures() {
 		r = Rise{f, e.Now.Share(f), e.Before.Share(f), e.Peers.Share(f)}
 		if r.Now.aboveAll(e.Nodes, r.Before, r.Peers) {

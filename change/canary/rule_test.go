@@ -116,16 +116,3 @@ func TestEnough(t *testing.T) {
 		}
 	}
 }
-
-// Peers that hardly serve anything neither keep a node from being judged nor excuse it.
-func TestFewPeersDoNotCount(t *testing.T) {
-	t.Parallel()
-	e := Evidence{Now: Counts{Requests: 266}, Before: Counts{Requests: 49}, Peers: Counts{Requests: 27}}
-	if !e.Enough() {
-		t.Error("266 requests after 49 are not enough beside 27 of peers")
-	}
-	e.Now.Refused, e.Peers.Refused = 60, 2
-	if r, ok := e.Risen(); !ok {
-		t.Errorf("%v has not risen", r)
-	}
-}
