@@ -39,7 +39,7 @@ func TestManagerFindsALimit(t *testing.T) {
 		for range 60 {
 			clients.Go(func() {
 				for {
-					g, err := a.Acquire(ctx, waiting(time.Minute))
+					g, err := acquire(a, ctx, waiting(time.Minute))
 					if err != nil {
 						return
 					}

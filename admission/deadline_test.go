@@ -28,7 +28,7 @@ func TestRequestsThatCannotBeServedInTime(t *testing.T) {
 		ask := func(within time.Duration) (admission.Grant, error) {
 			r := waiting(time.Minute)
 			r.Deadline = a.LatestStart(time.Now().Add(within), chat)
-			return a.Acquire(s.Context(), r)
+			return acquire(a, s.Context(), r)
 		}
 		refused := func(within, after time.Duration) {
 			t.Helper()

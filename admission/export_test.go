@@ -38,3 +38,10 @@ func (m *Manager) ApplyModels(t *fleet.Table) {
 
 // PublishedLacks is another value each time that what the pool's engines lack was published.
 func (p *Pool) PublishedLacks() any { return p.lacking.Load() }
+
+// WhileApplying calls f while the mutex of m is held, as it is while a table is applied.
+func (m *Manager) WhileApplying(f func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	f()
+}

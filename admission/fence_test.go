@@ -24,7 +24,7 @@ func TestFenceOfAllPools(t *testing.T) {
 		granted := make(chan error, 2)
 		for _, name := range []string{"a", "b"} {
 			go func() {
-				g, err := s.pool(name).Acquire(context.Background(), waiting(time.Minute))
+				g, err := acquire(s.pool(name), context.Background(), waiting(time.Minute))
 				if err == nil {
 					g.Release()
 				}
@@ -52,7 +52,7 @@ func (s *scenario) stop(after time.Duration) (ended chan error, queued chan time
 	p, first := s.pool("a"), s.take("a")
 	ended, queued = make(chan error, 1), make(chan time.Duration, 1)
 	go func() {
-		g, err := p.Acquire(context.Background(), waiting(8*time.Second))
+		g, err := acquire(p, context.Background(), waiting(8*time.Second))
 		if err == nil {
 			queued <- g.Queued()
 			g.Release()
@@ -104,6 +104,22 @@ func TestWaitGoesOnAfterAStop(t *testing.T) {
 		}
 		if took := time.Since(began); took != 8*time.Second {
 			t.Errorf("waited for %v", took)
+		}
+	})
+}
+
+// A request whose time was read before a stop is granted a permit by it at most once, and does not use it.
+func TestTimeReadBeforeAStop(t *testing.T) {
+	play(t, func(s *scenario) {
+		s.put("key: pools/a\n---\n" + endpoints("a", 1, "one"))
+		time.Sleep(time.Second)
+		s.SetFence(time.Now().Add(time.Second))
+		r := waiting(3 * time.Second)
+		r.Now = time.Now()
+		time.Sleep(2 * time.Second)
+		var refused *permits.Refusal
+		if _, err := acquire(s.pool("a"), context.Background(), r); !errors.As(err, &refused) || refused.Reason != permits.QueueTimeout {
+			t.Errorf("got %v", err)
 		}
 	})
 }

@@ -83,6 +83,7 @@ func (m *Manager) followGrantsLocked(now time.Time) (changed map[*Pool]bool, beg
 func (e *engine) beginGrants(now time.Time, limit int) {
 	if e.since = now; now.Sub(e.withheldSince) > e.endpoint.Health.Interval.Std() {
 		e.health, e.since = health{}, time.Time{} // as of an engine that is new
+		e.signs.flawless.Store(false)
 	}
 	if !e.auto() {
 		return

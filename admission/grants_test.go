@@ -54,7 +54,7 @@ func TestGrantsLimitWhatIsGranted(t *testing.T) {
 		wantReason(t, err, permits.Busy)
 		waited := make(chan admission.Grant, 1)
 		go func() {
-			g, err := s.pool("a").Acquire(context.Background(), waiting(time.Minute))
+			g, err := acquire(s.pool("a"), context.Background(), waiting(time.Minute))
 			if err != nil {
 				t.Error(err)
 			}
@@ -93,7 +93,7 @@ func TestGrantsBeforeTheTable(t *testing.T) {
 		s.SetGrants(g)
 		s.put(endpoints("a", 2, "one", "two") + "---\n" + endpoints("b", 2, "three"))
 		s.wantLoad("a", 2, 1, "with one of two engines granted")
-		_, err := s.pool("b").Acquire(context.Background(), waiting(time.Minute))
+		_, err := acquire(s.pool("b"), context.Background(), waiting(time.Minute))
 		wantReason(t, err, permits.Moved)
 		s.put(endpoints("a", 2, "four"))
 		s.put(endpoints("a", 3, "two"))
@@ -139,7 +139,7 @@ func TestPermitsOfAnEarlierEpoch(t *testing.T) {
 		second := s.take("a")
 		ended := make(chan admission.Grant, 1)
 		go func() {
-			g, err := p.Acquire(context.Background(), waiting(time.Minute))
+			g, err := acquire(p, context.Background(), waiting(time.Minute))
 			if err != nil {
 				t.Error(err)
 			}
@@ -184,7 +184,7 @@ func TestStandInsOfAPool(t *testing.T) {
 		go func() {
 			r := waiting(time.Minute)
 			r.StandIn = true
-			_, err := s.pool("a").Acquire(context.Background(), r)
+			_, err := acquire(s.pool("a"), context.Background(), r)
 			ended <- err
 		}()
 		synctest.Wait()
@@ -299,17 +299,17 @@ func TestHealthOfAnEngineThatComesBack(t *testing.T) {
 		s.setHealth("one", errors.New("it does not answer"))
 		s.put(endpoints("a", 1, "one"))
 		time.Sleep(time.Second)
-		_, err := s.pool("a").Acquire(context.Background(), waiting(time.Second))
+		_, err := acquire(s.pool("a"), context.Background(), waiting(time.Second))
 		wantReason(t, err, permits.NoEndpoint)
 		s.SetGrants(grants())
-		_, err = s.pool("a").Acquire(context.Background(), waiting(time.Second))
+		_, err = acquire(s.pool("a"), context.Background(), waiting(time.Second))
 		wantReason(t, err, permits.QueueTimeout)
 		if e := s.pool("a").Stats().Endpoints[0]; e.State != "withheld" || e.Reason != "" || *e.StateSeconds != 1 {
 			t.Errorf("%+v", e)
 		}
 		ended := make(chan error, 1)
 		go func() {
-			_, err := s.pool("a").Acquire(context.Background(), waiting(time.Second))
+			_, err := acquire(s.pool("a"), context.Background(), waiting(time.Second))
 			ended <- err
 		}()
 		synctest.Wait()
@@ -377,7 +377,7 @@ func TestNothingIsGrantedOutsideTheGrants(t *testing.T) {
 		clients.Go(func() {
 			r := waiting(time.Second)
 			for r.StandIn = n%3 == 0; ctx.Err() == nil; time.Sleep(20 * time.Microsecond) {
-				if g, err := p.Acquire(ctx, r); err == nil {
+				if g, err := acquire(p, ctx, r); err == nil {
 					time.Sleep(rand.N(200 * time.Microsecond))
 					served.Add(1)
 					g.Release()

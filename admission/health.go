@@ -94,6 +94,9 @@ func (h *health) checked(now time.Time, err error) {
 	}
 }
 
+// flawless reports whether a request that succeeds changes nothing.
+func (h *health) flawless() bool { return h.failures == 0 && h.answered && !h.refusing }
+
 func (h *health) failsChecks() bool { return h.checkFailures >= checksToTakeDown }
 
 // fails reports whether the health checks of an engine that is out have failed again and again.

@@ -3,8 +3,10 @@ package admission_test
 import (
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"colonnade/admission"
 	"colonnade/fleet"
@@ -42,4 +44,33 @@ func BenchmarkApplyModels(b *testing.B) {
 			s.Apply(tables[i%2])
 		}
 	})
+	b.Run("request beside it", func(b *testing.B) {
+		var longest []time.Duration
+		for i := 0; b.Loop(); i++ {
+			longest = append(longest, s.longestRequest(func() { s.Apply(tables[i%2]) }))
+		}
+		slices.Sort(longest)
+		b.ReportMetric(float64(longest[len(longest)/2].Nanoseconds()), "ns/op") // the median, since other processes interrupt some
+	})
+}
+
+// longestRequest returns how long a request for a permit, its success and its end took at most while f ran.
+func (s *scenario) longestRequest(f func()) (longest time.Duration) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f()
+	}()
+	for {
+		began := time.Now()
+		g := s.take("p7")
+		s.pool("p7").Succeeded(g.Endpoint)
+		g.Release()
+		longest = max(longest, time.Since(began))
+		select {
+		case <-done:
+			return longest
+		default:
+		}
+	}
 }

@@ -3,9 +3,11 @@ package admission
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"colonnade/fleet"
@@ -25,6 +27,9 @@ type Manager struct {
 	fence       *permits.Fence // of all pools
 
 	wake chan struct{} // to Run: the set of endpoints has changed
+
+	// published are the pools for requests, which must not wait while a table of thousands of endpoints is applied under mu.
+	published atomic.Pointer[map[string]*Pool]
 
 	mu               sync.Mutex // guards the fields below, and the health of every endpoint
 	pools            map[string]*Pool
@@ -61,17 +66,25 @@ type engine struct {
 
 // NewManager returns a manager without pools. The caller runs it.
 func NewManager(colo string, probe HealthCheck, logger *slog.Logger) *Manager {
-	return &Manager{
+	m := &Manager{
 		colo: colo, healthCheck: probe, logger: logger, fence: permits.NewFence(), wake: make(chan struct{}, 1),
 		pools: map[string]*Pool{}, engines: map[string]*engine{},
+	}
+	m.publishLocked()
+	return m
+}
+
+// publishLocked makes the pools those that requests find.
+func (m *Manager) publishLocked() {
+	if old := m.published.Load(); old == nil || !maps.Equal(*old, m.pools) {
+		pools := maps.Clone(m.pools)
+		m.published.Store(&pools)
 	}
 }
 
 // Pool returns the pool of that name, as of the last table.
 func (m *Manager) Pool(name string) (*Pool, bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	p, ok := m.pools[name]
+	p, ok := (*m.published.Load())[name]
 	return p, ok
 }
 
@@ -117,6 +130,7 @@ func (m *Manager) Apply(t *fleet.Table) {
 		p.removed = !named[name]
 	}
 	m.forgetPoolsLocked()
+	m.publishLocked()
 	m.wakeRun()
 }
 
@@ -130,10 +144,14 @@ func (m *Manager) wakeRun() {
 
 // forgetPoolsLocked drops the pools that the table does not have, once no request runs or waits there.
 func (m *Manager) forgetPoolsLocked() {
+	before := len(m.pools)
 	for name, p := range m.pools {
 		if p.removed && p.idle() {
 			delete(m.pools, name)
 		}
+	}
+	if len(m.pools) < before {
+		m.publishLocked()
 	}
 }
 

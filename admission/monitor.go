@@ -30,6 +30,7 @@ func (m *Manager) report(url string, change func(*health)) {
 func (m *Manager) changeLocked(e *engine, now time.Time, change func(*health)) {
 	before, refusing := e.health.state(), e.health.refusing
 	change(&e.health)
+	e.signs.flawless.Store(e.health.flawless())
 	after := e.health.state()
 	if e.health.refusing && !refusing {
 		e.wake()
@@ -90,6 +91,7 @@ func (m *Manager) readmitLocked() {
 		slices.SortFunc(ejected, func(a, b *engine) int { return a.health.until.Compare(b.health.until) })
 		for i := 0; p != nil && 2*(len(ejected)-i) > all[p]; i++ {
 			ejected[i].health.readmit()
+			ejected[i].signs.flawless.Store(false)
 			ejected[i].since = time.Now()
 		}
 	}

@@ -72,32 +72,38 @@ func (p *Pool) Document() *fleet.Pool { return p.document.Load() }
 func (p *Pool) Load() permits.Load { return p.permits.Load() }
 
 // Acquire returns a grant; or a *[permits.Refusal]; or context.Cause(ctx), if ctx ended first.
-func (p *Pool) Acquire(ctx context.Context, r permits.Request) (Grant, error) {
-	var before time.Duration
+func (p *Pool) Acquire(ctx context.Context, r *permits.Request) (g Grant, err error) {
 	for {
-		permit, err := p.permits.Acquire(ctx, r)
-		if err != nil {
+		if g.Permit, err = p.permits.Acquire(ctx, r); err != nil {
 			return Grant{}, err
 		}
-		e, ok := (*p.endpoints.Load())[permit.Endpoint()]
-		if ok && p.mayUse(permit) {
-			return newGrant(permit, e, before), nil
+		if e, ok := (*p.endpoints.Load())[g.Permit.Endpoint()]; ok && p.mayUse(g.Permit) {
+			g.use(e)
+			return g, nil
 		}
 		// Since the grant, the endpoint was removed; or the process was stopped for so long that the fence has passed, and
 		// another server may have granted the same slot: also if the process has registered again by now.
-		permit.Cancel()
-		before += permit.Queued()
-		r.MaxWait -= permit.Queued()
-		r.Rejoin = true
+		g.Cancel()
+		g.waitedBefore += g.Permit.Queued()
+		r = rejoining(r, g.Permit.Queued())
 	}
 }
 
-func newGrant(permit permits.Permit, e member, before time.Duration) Grant {
-	g := Grant{Permit: permit, Endpoint: e.Endpoint, signs: e.signs, waitedBefore: before}
-	if e.Auto != nil {
+// rejoining returns a request that goes on after it has waited for a permit that it could not use. The caller's is not changed, and a copy
+// there would be on the stack of each request that waits.
+//
+//go:noinline
+func rejoining(r *permits.Request, waited time.Duration) *permits.Request {
+	again := *r
+	again.MaxWait -= waited
+	again.Rejoin, again.Now = true, time.Time{}
+	return &again
+}
+
+func (g *Grant) use(e member) {
+	if g.Endpoint, g.signs = e.Endpoint, e.signs; e.Auto != nil {
 		g.grantedAt = time.Now()
 	}
-	return g
 }
 
 // MayUse reports whether the permit may still be used for a request that was not sent yet.
@@ -108,8 +114,12 @@ func (p *Pool) mayUse(t permits.Permit) bool {
 	return f.Valid() && t.Epoch() == f.Epoch() // in this order: the fence may be valid again because a new epoch has begun
 }
 
-// Succeeded reports that e answered as it should.
+// Succeeded reports that e answered as it should. As a rule that is nothing new, and needs no mutex: a request would wait for a table that is
+// being applied.
 func (p *Pool) Succeeded(e *fleet.Endpoint) {
+	if known, ok := (*p.endpoints.Load())[e.URL]; ok && known.signs.flawless.Load() {
+		return
+	}
 	p.manager.report(e.URL, func(h *health) { h.succeeded() })
 }
 

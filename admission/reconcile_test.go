@@ -30,7 +30,7 @@ func TestEndpointMovesUnderLoad(t *testing.T) {
 		p := s.pool([]string{"a", "b"}[n%2])
 		clients.Go(func() {
 			for ; ctx.Err() == nil; time.Sleep(50 * time.Microsecond) {
-				g, err := p.Acquire(ctx, waiting(time.Second))
+				g, err := acquire(p, ctx, waiting(time.Second))
 				if err != nil {
 					continue
 				}
@@ -66,7 +66,7 @@ func TestRequestWaitsForWhatAnotherPoolHolds(t *testing.T) {
 			t.Fatal("the slot is granted twice")
 		}
 		time.AfterFunc(time.Second, g.Release)
-		waited, err := b.Acquire(context.Background(), waiting(5*time.Second))
+		waited, err := acquire(b, context.Background(), waiting(5*time.Second))
 		if err != nil || waited.Queued() < time.Second {
 			t.Fatalf("%v after %v, want a permit after a second", err, waited.Queued())
 		}
@@ -81,7 +81,7 @@ func TestWaitersOutliveTheirEndpoint(t *testing.T) {
 		a, g := s.pool("a"), s.take("a")
 		waited := make(chan error)
 		go func() {
-			g, err := a.Acquire(context.Background(), waiting(time.Minute))
+			g, err := acquire(a, context.Background(), waiting(time.Minute))
 			if err == nil {
 				g.Release()
 			}
@@ -109,7 +109,7 @@ func TestLimitRaisedWhileAnotherPoolHolds(t *testing.T) {
 		var clients sync.WaitGroup
 		for range 8 {
 			clients.Go(func() {
-				if g, err := b.Acquire(context.Background(), waiting(time.Minute)); err == nil {
+				if g, err := acquire(b, context.Background(), waiting(time.Minute)); err == nil {
 					granted.Add(1)
 					time.Sleep(time.Second)
 					g.Release()

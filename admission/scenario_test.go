@@ -147,10 +147,14 @@ func (s *scenario) take(pool string) admission.Grant {
 
 // tryTake acquires a permit without waiting.
 func tryTake(p *admission.Pool) (admission.Grant, error) {
-	return p.Acquire(context.Background(), permits.Request{Account: "acme", MaxExpected: -1})
+	return acquire(p, context.Background(), permits.Request{Account: "acme", MaxExpected: -1})
 }
 
 // waiting is a request that waits for so long.
+func acquire(p *admission.Pool, ctx context.Context, r permits.Request) (admission.Grant, error) {
+	return p.Acquire(ctx, &r)
+}
+
 func waiting(d time.Duration) permits.Request {
 	return permits.Request{Account: "acme", MaxWait: d, MaxExpected: -1}
 }

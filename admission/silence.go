@@ -16,10 +16,11 @@ const (
 	suspectInterval  = time.Second
 )
 
-// signsOfLife is what requests tell of their engine. It is safe for concurrent use; requests only set it.
+// signsOfLife is what requests tell of their engine without the manager's mutex. It is safe for concurrent use.
 type signsOfLife struct {
 	received atomic.Bool  // bytes have arrived since the last look
 	gaveUp   atomic.Int32 // requests whose client has left, or whose time has run out, since the last look
+	flawless atomic.Bool  // health.flawless, which the manager sets
 }
 
 // silence finds that an engine hangs: that it works on requests, sends nothing to any of them, and answers no health check. An engine

@@ -109,7 +109,7 @@ func TestRequestsAreRefusedWhenAllEnginesAreSilent(t *testing.T) {
 		s.hang("one")
 		s.hang("two")
 		began := time.Now()
-		_, err := s.pool("a").Acquire(s.Context(), waiting(time.Hour))
+		_, err := acquire(s.pool("a"), s.Context(), waiting(time.Hour))
 		if took := time.Since(began); took > 13*time.Second {
 			t.Errorf("refused after %s", took)
 		}

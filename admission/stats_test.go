@@ -22,7 +22,7 @@ func TestStatsInJSON(t *testing.T) {
 		a, g := s.pool("a"), s.take("a")
 		defer g.Release()
 		ctx, leave := context.WithCancel(s.Context())
-		go a.Acquire(ctx, permits.Request{Account: "acme", Bytes: 10, MaxWait: time.Hour, MaxExpected: -1})
+		go acquire(a, ctx, permits.Request{Account: "acme", Bytes: 10, MaxWait: time.Hour, MaxExpected: -1})
 		synctest.Wait()
 		time.Sleep(1500 * time.Millisecond)
 		observe(a, admission.MinSamples, chat, 50*time.Millisecond)

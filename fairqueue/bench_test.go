@@ -14,8 +14,8 @@ func BenchmarkStartFinish(b *testing.B) {
 	q := fairqueue.New(roomy)
 	b.ReportAllocs()
 	for b.Loop() {
-		run, _ := q.Start(account("a"))
-		q.Finish(run, -1)
+		run, _ := start(q, account("a"))
+		q.Finish(&run, -1)
 	}
 }
 
@@ -46,8 +46,8 @@ func BenchmarkTurn(b *testing.B) {
 				now = now.Add(time.Millisecond)
 				it, run := q.Next(now, nil)
 				q.Charge(&run, 2)
-				q.Learn(run, fairqueue.Estimate{Input: 1, Output: 2})
-				q.Finish(run, 3)
+				q.Learn(&run, fairqueue.Estimate{Input: 1, Output: 2})
+				q.Finish(&run, 3)
 				it.Account, it.Arrived = next(it), now
 				if _, err := q.Push(it); err != nil {
 					b.Fatal(err)
@@ -79,13 +79,13 @@ func BenchmarkNewcomer(b *testing.B) {
 	for _, gone := range []int{0, 10_000, 1_000_000} {
 		b.Run(fmt.Sprintf("gone=%d", gone), func(b *testing.B) {
 			q := fairqueue.New(roomy)
-			q.Start(account("steady"))
+			start(q, account("steady"))
 			runs := make([]fairqueue.Running, gone)
 			for i := range runs {
-				runs[i], _ = q.Start(account(fmt.Sprint(i)))
+				runs[i], _ = start(q, account(fmt.Sprint(i)))
 			}
 			for _, run := range runs {
-				q.Finish(run, -1)
+				q.Finish(&run, -1)
 			}
 			names := make([]string, 1<<16)
 			for i := range names {
@@ -93,8 +93,8 @@ func BenchmarkNewcomer(b *testing.B) {
 			}
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
-				run, _ := q.Start(account(names[i%len(names)]))
-				q.Finish(run, -1)
+				run, _ := start(q, account(names[i%len(names)]))
+				q.Finish(&run, -1)
 			}
 		})
 	}

@@ -54,7 +54,7 @@ func (s scenario) run(t *testing.T) outcome {
 				kept = append(kept, r)
 				continue
 			}
-			q.Finish(r.run, r.used)
+			q.Finish(&r.run, r.used)
 		}
 		slots = kept
 		for len(slots) < max(1, s.slots) {
@@ -117,6 +117,11 @@ func (s scenario) expect(t *testing.T) {
 }
 
 func account(name string) fairqueue.Claim { return fairqueue.Claim{Account: name} }
+
+func start(q *fairqueue.Queue, c fairqueue.Claim) (run fairqueue.Running, ok bool) {
+	ok = q.Start(&run, &c)
+	return run, ok
+}
 
 func TestFloodTakesOnlyItsShare(t *testing.T) {
 	scenario{config: roomy, slots: 4, grants: 10_000, clients: []client{
@@ -222,7 +227,7 @@ func TestMaxShare(t *testing.T) {
 // An account that was held back by its cap has no claim to more later.
 func TestCapEarnsNoCredit(t *testing.T) {
 	q := fairqueue.New(roomy)
-	first, _ := q.Start(fairqueue.Claim{Account: "capped", Concurrent: 1})
+	first, _ := start(q, fairqueue.Claim{Account: "capped", Concurrent: 1})
 	for range 50 {
 		push(t, q, fairqueue.Claim{Account: "capped", Concurrent: 1}, 0)
 		push(t, q, account("other"), 0)
@@ -230,12 +235,12 @@ func TestCapEarnsNoCredit(t *testing.T) {
 	for range 40 {
 		wantNext(t, q, 0, "other")
 	}
-	q.Finish(first, -1)
+	q.Finish(&first, -1)
 	push(t, q, account("capped"), 0) // without a cap, and with 51 waiting
 	counts := map[string]int{}
 	for range 20 {
 		it, run := q.Next(time.Time{}, nil)
-		q.Finish(run, -1)
+		q.Finish(&run, -1)
 		counts[it.Account]++
 	}
 	if counts["capped"] > 11 {
@@ -269,9 +274,9 @@ func TestAbsenceEarnsNoCredit(t *testing.T) {
 // come and go.
 func TestLeavingDoesNotClearTheAccount(t *testing.T) {
 	q := fairqueue.New(roomy)
-	keep, _ := q.Start(account("other")) // the band stays busy
-	debt, _ := q.Start(account("spender"))
-	q.Finish(debt, 100)
+	keep, _ := start(q, account("other")) // the band stays busy
+	debt, _ := start(q, account("spender"))
+	q.Finish(&debt, 100)
 	for i := range 1000 {
 		it := push(t, q, account(fmt.Sprint("passing", i)), 0)
 		q.Remove(it)
@@ -284,14 +289,14 @@ func TestLeavingDoesNotClearTheAccount(t *testing.T) {
 		wantNext(t, q, 2, "other")
 	}
 	wantNext(t, q, 2, "spender")
-	q.Finish(keep, -1)
+	q.Finish(&keep, -1)
 }
 
 // After a busy period no account is ahead: all start at the same virtual time.
 func TestIdleBandClearsLeads(t *testing.T) {
 	q := fairqueue.New(roomy)
-	run, _ := q.Start(account("spender"))
-	q.Finish(run, 1000)
+	run, _ := start(q, account("spender"))
+	q.Finish(&run, 1000)
 	push(t, q, account("spender"), 0)
 	push(t, q, account("other"), 1)
 	wantNext(t, q, 1, "spender")
@@ -326,7 +331,7 @@ func spreadOf(t *testing.T, r *rand.Rand, f, g fairqueue.Claim) float64 {
 			push(t, q, fairqueue.Claim{Account: fmt.Sprint(r.IntN(8)), Cost: float64(1 + r.IntN(30))}, 0)
 		}
 		for len(running) > 0 && r.IntN(3) > 0 {
-			q.Finish(running[0], -1)
+			q.Finish(&running[0], -1)
 			running = running[1:]
 		}
 		it, run := q.Next(time.Time{}, nil)

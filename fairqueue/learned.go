@@ -90,12 +90,12 @@ func (q *Queue) setEstimate(it *Item, a *account) {
 
 // Learn records what a request has cost, for later estimates; NaN is what is not known. It is called before
 // [Queue.Finish], and only for requests that were not cut short.
-func (q *Queue) Learn(r Running, used Estimate) {
+func (q *Queue) Learn(r *Running, used Estimate) {
 	if !q.config.Learn {
 		return
 	}
-	q.learned.learn(&r, used)
-	r.flow.account.learned.learn(&r, used)
+	q.learned.learn(r, used)
+	r.flow.account.learned.learn(r, used)
 }
 
 // Charge raises what a running request is charged to used, so that use beyond the estimate counts before the request

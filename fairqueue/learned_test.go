@@ -18,18 +18,18 @@ func learning() fairqueue.Config {
 // costs runs and ends a request of an account that costs this much.
 func costs(t *testing.T, q *fairqueue.Queue, c fairqueue.Claim, used fairqueue.Estimate) {
 	t.Helper()
-	run, ok := q.Start(c)
+	run, ok := start(q, c)
 	if !ok {
 		t.Fatalf("Start(%v): at its cap", c)
 	}
-	q.Learn(run, used)
-	q.Finish(run, used.Input+used.Output)
+	q.Learn(&run, used)
+	q.Finish(&run, used.Input+used.Output)
 }
 
 func wantEstimate(t *testing.T, q *fairqueue.Queue, c fairqueue.Claim, want fairqueue.Estimate) {
 	t.Helper()
-	run, _ := q.Start(c)
-	defer q.Finish(run, 0)
+	run, _ := start(q, c)
+	defer q.Finish(&run, 0)
 	if got := run.Estimate(); math.Abs(got.Input-want.Input)+math.Abs(got.Output-want.Output) > 1e-9 {
 		t.Errorf("Start(%v): expected to cost %v, want %v", c, got, want)
 	}
@@ -42,27 +42,27 @@ func TestEstimatesAreLearned(t *testing.T) {
 		return fairqueue.Claim{Account: account, Cost: input, Output: most}
 	}
 	wantEstimate(t, q, claim("new", 10, 0), fairqueue.Estimate{Input: 10})
-	keep, _ := q.Start(claim("terse", 1, 0)) // so that its account is not forgotten
+	keep, _ := start(q, claim("terse", 1, 0)) // so that its account is not forgotten
 	costs(t, q, claim("terse", 100, 0), fairqueue.Estimate{Input: 50, Output: 4})
 	costs(t, q, claim("terse", 100, 0), fairqueue.Estimate{Input: 50, Output: 8})
 	wantEstimate(t, q, claim("terse", 10, 0), fairqueue.Estimate{Input: 5, Output: 6})
 	wantEstimate(t, q, claim("terse", 10, 2), fairqueue.Estimate{Input: 5, Output: 2}) // the claim allows no more
 	wantEstimate(t, q, claim("new", 10, 0), fairqueue.Estimate{Input: 5, Output: 6})
-	verbose, _ := q.Start(claim("verbose", 1, 0))
+	verbose, _ := start(q, claim("verbose", 1, 0))
 	for range 100 {
 		costs(t, q, claim("verbose", 10, 0), fairqueue.Estimate{Input: math.NaN(), Output: 600})
 	}
 	wantEstimate(t, q, claim("terse", 10, 0), fairqueue.Estimate{Input: 5, Output: 6})
 	wantEstimate(t, q, claim("verbose", 10, 0), fairqueue.Estimate{Input: 10, Output: 600}) // its inputs are not known
-	q.Finish(keep, -1)
-	q.Finish(verbose, -1)
+	q.Finish(&keep, -1)
+	q.Finish(&verbose, -1)
 }
 
 // The cost of one output is learned, so that a request for many is expected to cost as much more.
 func TestEstimatesCountOutputs(t *testing.T) {
 	q := fairqueue.New(learning())
-	keep, _ := q.Start(account("a"))
-	defer q.Finish(keep, -1)
+	keep, _ := start(q, account("a"))
+	defer q.Finish(&keep, -1)
 	costs(t, q, fairqueue.Claim{Account: "a", Outputs: 50}, fairqueue.Estimate{Input: 1, Output: 100})
 	costs(t, q, fairqueue.Claim{Account: "a"}, fairqueue.Estimate{Input: 1, Output: 4})
 	wantEstimate(t, q, account("a"), fairqueue.Estimate{Input: 1, Output: 3})
@@ -73,16 +73,16 @@ func TestEstimatesCountOutputs(t *testing.T) {
 // Estimates follow an account whose requests change within a few dozen requests.
 func TestEstimatesFollowAnAccount(t *testing.T) {
 	q := fairqueue.New(learning())
-	keep, _ := q.Start(account("a"))
-	defer q.Finish(keep, -1)
+	keep, _ := start(q, account("a"))
+	defer q.Finish(&keep, -1)
 	for range 1000 {
 		costs(t, q, account("a"), fairqueue.Estimate{Input: 1, Output: 1000})
 	}
 	for range 100 {
 		costs(t, q, account("a"), fairqueue.Estimate{Input: 1, Output: 10})
 	}
-	run, _ := q.Start(account("a"))
-	defer q.Finish(run, -1)
+	run, _ := start(q, account("a"))
+	defer q.Finish(&run, -1)
 	if got := run.Estimate().Output; got < 10 || got > 60 {
 		t.Errorf("after a hundred that cost 10, expected to cost %v", got)
 	}
@@ -101,7 +101,7 @@ func TestNoBurstAfterRefunds(t *testing.T) {
 		running = append(running, wantNext(t, q, 0, "costly"))
 	}
 	for _, run := range running {
-		q.Finish(run, 10)
+		q.Finish(&run, 10)
 	}
 	push(t, q, account("quiet"), 1)
 	wantNext(t, q, 1, "quiet")
@@ -111,16 +111,16 @@ func TestNoBurstAfterRefunds(t *testing.T) {
 // An account that comes now and then, and has had no more than its share, does not wait for one that catches up.
 func TestRefundDoesNotDelayAnAccountWithinItsShare(t *testing.T) {
 	q := fairqueue.New(roomy)
-	dear, _ := q.Start(fairqueue.Claim{Account: "dear", Cost: 100})
-	quiet, _ := q.Start(fairqueue.Claim{Account: "quiet", Cost: 10})
-	q.Finish(quiet, -1)
+	dear, _ := start(q, fairqueue.Claim{Account: "dear", Cost: 100})
+	quiet, _ := start(q, fairqueue.Claim{Account: "quiet", Cost: 10})
+	q.Finish(&quiet, -1)
 	for i := range int64(3) {
 		push(t, q, fairqueue.Claim{Account: "dear", Cost: 1}, i)
 		push(t, q, fairqueue.Claim{Account: "steady", Cost: 50}, i)
 	}
 	wantNext(t, q, 10, "steady")
 	wantNext(t, q, 10, "steady") // V is 50
-	q.Finish(dear, 1)
+	q.Finish(&dear, 1)
 	push(t, q, fairqueue.Claim{Account: "quiet", Cost: 100}, 5)
 	push(t, q, fairqueue.Claim{Account: "quiet", Cost: 1}, 5)
 	wantNext(t, q, 10, "quiet") // it is at 10, and the refunded account at 1
@@ -139,9 +139,9 @@ func TestRefundDoesNotOvertakeAFreshAccount(t *testing.T) {
 	first, second := wantNext(t, q, 0, "costly"), wantNext(t, q, 0, "costly")
 	push(t, q, account("quiet"), 1)
 	push(t, q, account("later"), 2)
-	q.Finish(first, 10)
+	q.Finish(&first, 10)
 	wantNext(t, q, 2, "quiet")
-	q.Finish(second, 10)
+	q.Finish(&second, 10)
 	wantNext(t, q, 2, "later")
 	wantNext(t, q, 2, "costly")
 }
@@ -161,7 +161,7 @@ func TestNewcomersDoNotStarveABacklog(t *testing.T) {
 			}
 		}
 		if len(running) == 16 {
-			q.Finish(running[0], -1)
+			q.Finish(&running[0], -1)
 			running = running[1:]
 		}
 		it, run := q.Next(time.Unix(int64(i), 0), nil)
@@ -180,11 +180,11 @@ func TestNewcomersDoNotStarveABacklog(t *testing.T) {
 // A correction while the account has nothing waiting counts when it comes back.
 func TestCorrectionWhileNothingWaits(t *testing.T) {
 	q := fairqueue.New(roomy)
-	keep, _ := q.Start(account("steady")) // the band stays busy
-	spent, _ := q.Start(account("spender"))
-	cheap, _ := q.Start(fairqueue.Claim{Account: "thrifty", Cost: 100})
-	q.Finish(spent, 5)
-	q.Finish(cheap, 1)
+	keep, _ := start(q, account("steady")) // the band stays busy
+	spent, _ := start(q, account("spender"))
+	cheap, _ := start(q, fairqueue.Claim{Account: "thrifty", Cost: 100})
+	q.Finish(&spent, 5)
+	q.Finish(&cheap, 1)
 	if err := q.Check(); err != nil {
 		t.Error(err)
 	}
@@ -196,13 +196,13 @@ func TestCorrectionWhileNothingWaits(t *testing.T) {
 	for _, want := range []string{"thrifty", "steady", "steady", "steady", "steady", "spender"} {
 		wantNext(t, q, 3, want)
 	}
-	q.Finish(keep, -1)
+	q.Finish(&keep, -1)
 }
 
 // Charge counts before the request ends.
 func TestCharge(t *testing.T) {
 	q := fairqueue.New(roomy)
-	run, _ := q.Start(account("long"))
+	run, _ := start(q, account("long"))
 	for range 3 {
 		push(t, q, account("long"), 0)
 		push(t, q, account("short"), 1)
@@ -214,7 +214,7 @@ func TestCharge(t *testing.T) {
 	wantNext(t, q, 2, "short")
 	wantNext(t, q, 2, "short")
 	wantNext(t, q, 2, "long")
-	q.Finish(run, 3)
+	q.Finish(&run, 3)
 	wantNext(t, q, 2, "long")
 	if err := q.Check(); err != nil {
 		t.Error(err)
@@ -224,7 +224,7 @@ func TestCharge(t *testing.T) {
 // After a change of unit, an account is not a thousand requests ahead for the thousand tokens that it has used.
 func TestChangeOfUnit(t *testing.T) {
 	q := fairqueue.New(learning())
-	keep, _ := q.Start(account("other"))
+	keep, _ := start(q, account("other"))
 	costs(t, q, account("spender"), fairqueue.Estimate{Input: 500, Output: 500})
 	for range 3 {
 		push(t, q, account("spender"), 0)
@@ -237,21 +237,21 @@ func TestChangeOfUnit(t *testing.T) {
 	for _, want := range []string{"spender", "other", "spender", "other"} {
 		wantNext(t, q, 2, want)
 	}
-	q.Finish(keep, -1)
+	q.Finish(&keep, -1)
 }
 
 // The oldest item of an account at its cap holds back no other account, and is served when the account is below its cap.
 func TestOldestItemAtTheCap(t *testing.T) {
 	q := fairqueue.New(roomy)
 	capped := fairqueue.Claim{Account: "capped", Concurrent: 1}
-	run, _ := q.Start(capped)
+	run, _ := start(q, capped)
 	push(t, q, capped, 0)
 	for range 3 {
 		push(t, q, account("other"), 5)
 	}
 	wantNext(t, q, 100, "other")
 	wantNext(t, q, 100, "other")
-	q.Finish(run, -1)
+	q.Finish(&run, -1)
 	wantNext(t, q, 100, "capped")
 	wantNext(t, q, 100, "other")
 }
@@ -309,7 +309,7 @@ func TestAccountThatIsPassedOver(t *testing.T) {
 // A charge is refunded by the weight by which it was made.
 func TestRefundIsByTheWeightOfTheCharge(t *testing.T) {
 	q := fairqueue.New(roomy)
-	keep, _ := q.Start(account("other"))
+	keep, _ := start(q, account("other"))
 	for range 50 {
 		push(t, q, account("other"), 0)
 	}
@@ -319,8 +319,8 @@ func TestRefundIsByTheWeightOfTheCharge(t *testing.T) {
 	run := wantNext(t, q, 1, "changing")
 	c.Weight = 1000
 	q.UpdateAccount(c)
-	q.Finish(run, 1)
+	q.Finish(&run, 1)
 	wantNext(t, q, 1, "other")
 	wantNext(t, q, 1, "changing") // and not after a thousand others
-	q.Finish(keep, -1)
+	q.Finish(&keep, -1)
 }

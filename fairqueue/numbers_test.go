@@ -31,7 +31,7 @@ func TestExtremeNumbers(t *testing.T) {
 		if it == nil {
 			t.Fatalf("nothing left after %d of %d", i, pushed)
 		}
-		q.Finish(run, odd[i%len(odd)])
+		q.Finish(&run, odd[i%len(odd)])
 		if err := q.Check(); err != nil {
 			t.Fatal(err)
 		}
@@ -66,7 +66,7 @@ func TestMaxShareOfSlots(t *testing.T) {
 		config.MaxShare, config.Slots = share, slots
 		q := fairqueue.New(config)
 		for i := range slots + 1 {
-			if _, ok := q.Start(account("a")); !ok {
+			if _, ok := start(q, account("a")); !ok {
 				if i != want {
 					t.Errorf("%v of %d slots: the account runs %d at once, want %d", share, slots, i, want)
 				}

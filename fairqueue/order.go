@@ -19,27 +19,28 @@ type Running struct {
 }
 
 // Estimate is what the request was expected to cost when it was started.
-func (r Running) Estimate() Estimate { return r.estimate }
+func (r *Running) Estimate() Estimate { return r.estimate }
 
-// Start accounts for a request that gets a slot without having waited. It reports false, and changes nothing, if the
-// account is at its cap. The caller knows that no item that waits could use the slot.
-func (q *Queue) Start(c Claim) (Running, bool) {
+// Start accounts for a request that gets a slot without having waited, which is r from then on. It reports false, and changes nothing but
+// the numbers of c, which it clamps, if the account is at its cap. The caller knows that no item that waits could use the slot.
+func (q *Queue) Start(r *Running, c *Claim) bool {
 	c.clamp()
-	a := q.account(&c)
+	a := q.account(c)
 	if q.atCap(a) {
-		return Running{}, false
+		return false
 	}
 	q.idle.remove(a)
 	f := &a.flows[c.Band]
 	if f.head == nil {
 		q.activate(f)
 	}
-	estimate := q.estimate(&c, a)
-	running := f.serve(Running{flow: f, claimed: c.Cost, outputs: c.Outputs, weight: a.weight, estimate: estimate, charged: estimate.sum()})
+	estimate := q.estimate(c, a)
+	r.flow, r.claimed, r.outputs, r.weight, r.estimate, r.charged = f, c.Cost, c.Outputs, a.weight, estimate, estimate.sum()
+	f.serve(r)
 	if a.held[requests] > 0 { // else it is in no heap
-		q.fixOrder(&a.flows[c.Band], q.atCap(a))
+		q.fixOrder(f, q.atCap(a))
 	}
-	return running, true
+	return true
 }
 
 // Next removes the item that is first in order among those accepted, and starts it; it returns nil if there is none. An
@@ -51,9 +52,8 @@ func (q *Queue) Next(now time.Time, accept func(*Item) bool) (*Item, Running) {
 	}
 	q.served++
 	f := it.flow
-	running := f.serve(Running{
-		flow: f, claimed: it.Cost, outputs: it.Outputs, weight: f.account.weight, estimate: it.estimate, charged: it.cost,
-	})
+	running := Running{flow: f, claimed: it.Cost, outputs: it.Outputs, weight: f.account.weight, estimate: it.estimate, charged: it.cost}
+	f.serve(&running)
 	q.leave(it)
 	q.reindex(f.account)
 	return it, running
@@ -61,7 +61,7 @@ func (q *Queue) Next(now time.Time, accept func(*Item) bool) (*Item, Running) {
 
 // Finish ends a request. used is its actual cost; negative or NaN: not known, the charge stands. Every Running is
 // finished exactly once.
-func (q *Queue) Finish(r Running, used float64) {
+func (q *Queue) Finish(r *Running, used float64) {
 	f := r.flow
 	waits := f.account.held[requests] > 0
 	wasCapped := waits && q.atCap(f.account)
@@ -91,7 +91,7 @@ func (q *Queue) fixOrder(f *flow, capChanged bool) {
 }
 
 // serve charges f for a request and counts it as running. The caller reindexes the account.
-func (f *flow) serve(r Running) Running {
+func (f *flow) serve(r *Running) {
 	b := f.band
 	b.v = max(b.v, f.s)
 	f.s += r.charged / r.weight
@@ -99,7 +99,6 @@ func (f *flow) serve(r Running) Running {
 	b.maxS = max(b.maxS, f.s)
 	f.running++
 	b.running++
-	return r
 }
 
 func (q *Queue) choose(now time.Time, accept func(*Item) bool) *Item {

@@ -40,7 +40,7 @@ func (l *line) join(account string, b fairqueue.Band) *fairqueue.Item {
 func (l *line) serve() *fairqueue.Item {
 	it, running := l.Next(l.began.Add(time.Hour), nil)
 	if it != nil {
-		l.Finish(running, -1)
+		l.Finish(&running, -1)
 	}
 	return it
 }
@@ -120,7 +120,7 @@ func TestAheadOfAmongOthers(t *testing.T) {
 func TestAheadOfCapped(t *testing.T) {
 	l := newLine(t, fairqueue.Fair, fairqueue.Config{Slots: 8})
 	c := fairqueue.Claim{Account: "a", Band: fairqueue.Standard, Concurrent: 1}
-	if _, ok := l.Start(c); !ok {
+	if _, ok := start(l.Queue, c); !ok {
 		t.Fatal("not started")
 	}
 	it := &fairqueue.Item{Claim: c, Arrived: l.began}

@@ -249,38 +249,38 @@ func TestAccountsAreForgotten(t *testing.T) {
 	}
 	q := fairqueue.New(roomy)
 	for i := range 100_000 {
-		run, _ := q.Start(account(fmt.Sprint(i)))
-		q.Finish(run, -1)
+		run, _ := start(q, account(fmt.Sprint(i)))
+		q.Finish(&run, -1)
 	}
 	want(q, kept, "one after the other")
 
 	var runs []fairqueue.Running
 	for i := range 10_000 {
-		run, _ := q.Start(account(fmt.Sprint(i)))
+		run, _ := start(q, account(fmt.Sprint(i)))
 		runs = append(runs, run)
 	}
 	for i, run := range runs {
-		q.Finish(run, -1)
+		q.Finish(&run, -1)
 		if i == len(runs)-2 {
 			want(q, len(runs)+kept, "all but one have left")
 		}
 	}
 	want(q, kept, "all have left")
 
-	steady, _ := q.Start(account("steady"))
+	steady, _ := start(q, account("steady"))
 	for i := range 10_000 {
 		push(t, q, account(fmt.Sprint(i)), int64(i))
 	}
 	for range 10_000 {
 		_, run := q.Next(time.Unix(0, 0), nil)
-		q.Finish(run, -1)
+		q.Finish(&run, -1)
 	}
 	for range 10_000/4 + 2 { // until then they are ahead
-		run, _ := q.Start(account("lively"))
-		q.Finish(run, -1)
+		run, _ := start(q, account("lively"))
+		q.Finish(&run, -1)
 	}
 	want(q, kept, "two go on")
-	q.Finish(steady, -1)
+	q.Finish(&steady, -1)
 }
 
 // However accounts come and go, those with something waiting or running are kept, and the others do not accumulate.
@@ -304,12 +304,12 @@ func TestManyAccountsComeAndGo(t *testing.T) {
 				running = append(running, run)
 			}
 		case n == 4:
-			if run, ok := q.Start(claim); ok {
+			if run, ok := start(q, claim); ok {
 				running = append(running, run)
 			}
 		case len(running) > 0:
 			at := r.IntN(len(running))
-			q.Finish(running[at], 10*r.Float64())
+			q.Finish(&running[at], 10*r.Float64())
 			running = slices.Delete(running, at, at+1)
 		}
 		if i%1000 == 0 {
@@ -323,7 +323,7 @@ func TestManyAccountsComeAndGo(t *testing.T) {
 		running = append(running, run)
 	}
 	for _, run := range running {
-		q.Finish(run, -1)
+		q.Finish(&run, -1)
 	}
 	if err := q.Check(); err != nil || q.Accounts() > 512 {
 		t.Errorf("%d accounts are kept of those that have left; %v", q.Accounts(), err)

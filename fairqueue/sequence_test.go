@@ -168,7 +168,7 @@ func (p *pair) next() {
 
 func (p *pair) start(c fairqueue.Claim) {
 	p.note("Start(%v)", c)
-	running, ok := p.queue.Start(c)
+	running, ok := start(p.queue, c)
 	cost, want := p.model.start(c)
 	if ok != want {
 		p.fail("got %v, want %v", ok, want)
@@ -184,7 +184,7 @@ func (p *pair) finish(i int) {
 	if p.pick(2) == 0 {
 		learned := fairqueue.Estimate{Input: []float64{2, 0, math.NaN()}[p.pick(3)], Output: []float64{4, 0, math.NaN(), 30}[p.pick(4)]}
 		p.note("Learn(%v, %v)", r.claim, learned)
-		p.queue.Learn(r.run, learned)
+		p.queue.Learn(&r.run, learned)
 		p.model.learn(r.claim, learned)
 	}
 	for range p.pick(6) {
@@ -194,7 +194,7 @@ func (p *pair) finish(i int) {
 		p.model.observeHold(r.claim, float64(times))
 	}
 	p.note("Finish(%v, %v)", r.claim, used)
-	p.queue.Finish(r.run, used)
+	p.queue.Finish(&r.run, used)
 	p.model.finish(r.claim, r.charged, used)
 	p.running = slices.Delete(p.running, i, i+1)
 }

@@ -115,13 +115,13 @@ func TestVisit(t *testing.T) {
 	push("mixed", fairqueue.Batch, 3)
 	push("many", fairqueue.Batch, 4)
 	for i := range 3 {
-		run, ok := q.Start(fairqueue.Claim{Account: "runs", Cost: 3})
+		run, ok := start(q, fairqueue.Claim{Account: "runs", Cost: 3})
 		if !ok {
 			t.Fatal("it may not run")
 		}
 		if i == 0 {
-			q.Learn(run, fairqueue.Estimate{Input: 3, Output: 40})
-			q.Finish(run, 43)
+			q.Learn(&run, fairqueue.Estimate{Input: 3, Output: 40})
+			q.Finish(&run, 43)
 		}
 	}
 	all := accounts(q)

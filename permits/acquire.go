@@ -43,24 +43,28 @@ type waiter struct {
 
 // Acquire returns a permit, at once or after waiting for it; or a *Refusal; or context.Cause(ctx), if ctx ended first.
 // The caller releases the permit.
-func (p *Pool) Acquire(ctx context.Context, r Request) (Permit, error) {
+func (p *Pool) Acquire(ctx context.Context, r *Request) (Permit, error) {
 	if ctx.Err() != nil {
 		return Permit{}, context.Cause(ctx)
 	}
-	s, w, err := p.admit(ctx, &r)
+	s, w, err := p.admit(ctx, r)
 	if w != nil {
 		s, err = p.wait(w, r.Progress)
 	}
 	if err != nil {
 		return Permit{}, err
 	}
-	return s.permit(), nil
+	// A function that made this value would copy it, which takes a tenth of the time for a permit.
+	return Permit{state: s, serial: s.serial, endpoint: s.id, queued: s.queued, queueLen: s.queueLen, held: s.held, epoch: s.epoch}, nil
 }
 
 // admit decides what can be decided on arrival: it returns a permit, or a waiter, or a refusal.
 func (p *Pool) admit(ctx context.Context, r *Request) (*permitState, *waiter, error) {
-	now := p.instant()
-	deadline := forever
+	now, deadline := time.Duration(0), forever
+	if !r.Now.IsZero() {
+		now = r.Now.Sub(p.began)
+	}
+	now = p.instantOr(now)
 	if !r.Deadline.IsZero() {
 		deadline = r.Deadline.Sub(p.began)
 	}
@@ -108,12 +112,16 @@ func (p *Pool) newArrival(r *Request) arrival {
 	return a
 }
 
-func (p *Pool) claim(r *Request) fairqueue.Claim {
-	c := fairqueue.Claim{Account: r.Account, Weight: r.Weight, Band: min(r.Band, Batch), Cost: r.Outputs, Concurrent: r.Concurrent}
+func (p *Pool) claim(r *Request) (c fairqueue.Claim) {
+	p.setClaim(&c, r)
+	return c
+}
+
+func (p *Pool) setClaim(c *fairqueue.Claim, r *Request) {
+	c.Account, c.Weight, c.Band, c.Cost, c.Concurrent = r.Account, r.Weight, min(r.Band, Batch), r.Outputs, r.Concurrent
 	if p.config.Cost == ByTokens {
 		c.Cost, c.Output, c.Outputs = r.Cost, r.Output, r.Outputs
 	}
-	return c
 }
 
 // setWait sets how long the request may wait: its own bound, the pool's, or its deadline, whichever is first.
@@ -129,6 +137,7 @@ func (p *Pool) takeLocked(now time.Duration, r *Request) *permitState {
 	if p.queue.Len() > 0 {
 		// No waiter can use what is free, unless this request brings a higher cap for its account: then those of its
 		// account that came before it go first.
+		now = p.presentLocked(now)
 		p.queue.UpdateAccount(p.claim(r))
 		p.dispatchLocked(now)
 	}
@@ -136,11 +145,12 @@ func (p *Pool) takeLocked(now time.Duration, r *Request) *permitState {
 	if e == nil {
 		return nil
 	}
-	running, ok := p.queue.Start(p.claim(r))
-	if !ok {
+	s, c := p.nextStateLocked(), fairqueue.Claim{}
+	p.setClaim(&c, r)
+	if !p.queue.Start(&s.running, &c) {
 		return nil
 	}
-	s := p.grantLocked(now, e, running)
+	p.grantLocked(now, e, s)
 	p.trackFullLocked(now)
 	return s
 }

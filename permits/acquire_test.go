@@ -17,7 +17,7 @@ import (
 func takeAll(t *testing.T, p *permits.Pool, r permits.Request) (taken []permits.Permit, ids string) {
 	t.Helper()
 	for {
-		permit, err := p.Acquire(context.Background(), r)
+		permit, err := acquire(p, context.Background(), r)
 		if err != nil {
 			var refusal *permits.Refusal
 			if !errors.As(err, &refusal) || refusal.Reason != permits.Busy && refusal.Reason != permits.AccountLimit {
@@ -214,7 +214,7 @@ func TestContextEndedBefore(t *testing.T) {
 	cause := errors.New("the client left")
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(cause)
-	if _, err := p.Acquire(ctx, patient("a")); err != cause {
+	if _, err := acquire(p, ctx, patient("a")); err != cause {
 		t.Errorf("got %v, want the cause", err)
 	}
 	if s := p.Stats(); s.Granted != 0 {

@@ -11,33 +11,59 @@ import (
 	"colonnade/permits"
 )
 
-// A request that finds a free slot in an idle pool.
+// A request that finds a free slot in an idle pool. Its caller has read the clock, as a colo server has.
 func BenchmarkAcquireRelease(b *testing.B) {
 	for _, endpoints := range []int{1, 4, 16} {
 		b.Run(fmt.Sprintf("endpoints=%d", endpoints), func(b *testing.B) {
-			c := config()
-			c.Fence = permits.NewFence()
-			p := permits.New(c)
-			p.SetEndpoints(fleet(endpoints, 16))
-			ctx, cancel := context.WithCancel(context.Background())
-			defer cancel()
+			p, ctx := idlePool(endpoints), cancellable(b)
+			now := time.Now()
+			r := permits.Request{Account: "a", Now: now}
 			b.ReportAllocs()
 			for b.Loop() {
-				permit, err := p.Acquire(ctx, permits.Request{Account: "a"})
+				permit, err := p.Acquire(ctx, &r)
 				if err != nil {
 					b.Fatal(err)
 				}
+				permit.EndedAt(now)
 				permit.Release()
 			}
 		})
 	}
 }
 
+// The same with a pool that reads the clock itself.
+func BenchmarkAcquireReleaseByOwnClock(b *testing.B) {
+	p, ctx := idlePool(1), cancellable(b)
+	r := permits.Request{Account: "a"}
+	b.ReportAllocs()
+	for b.Loop() {
+		permit, err := p.Acquire(ctx, &r)
+		if err != nil {
+			b.Fatal(err)
+		}
+		permit.Release()
+	}
+}
+
+// idlePool returns a pool whose permits are bounded by a fence, as in a colo server.
+func idlePool(endpoints int) *permits.Pool {
+	c := config()
+	c.Fence = permits.NewFence()
+	p := permits.New(c)
+	p.SetEndpoints(fleet(endpoints, 16))
+	return p
+}
+
+// cancellable returns the context of a request whose client may leave.
+func cancellable(b *testing.B) context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	b.Cleanup(cancel)
+	return ctx
+}
+
 // The same with a semaphore that has neither endpoints nor accounts, to compare with.
 func BenchmarkAcquireReleaseSemaphore(b *testing.B) {
-	s := semaphore.NewWeighted(16)
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
+	s, ctx := semaphore.NewWeighted(16), cancellable(b)
 	b.ReportAllocs()
 	for b.Loop() {
 		if err := s.Acquire(ctx, 1); err != nil {
@@ -49,14 +75,11 @@ func BenchmarkAcquireReleaseSemaphore(b *testing.B) {
 
 // Many requests at once, with slots for all.
 func BenchmarkAcquireReleaseParallel(b *testing.B) {
-	c := config()
-	c.Fence = permits.NewFence()
-	p := permits.New(c)
-	p.SetEndpoints(fleet(4, 16))
+	p := idlePool(4)
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			permit, err := p.Acquire(context.Background(), permits.Request{Account: "a"})
+			permit, err := acquire(p, context.Background(), permits.Request{Account: "a"})
 			if err != nil {
 				b.Error(err)
 				return
@@ -74,7 +97,7 @@ func BenchmarkHandOver(b *testing.B) {
 	b.SetParallelism(32)
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			permit, err := p.Acquire(context.Background(), patient("a"))
+			permit, err := acquire(p, context.Background(), patient("a"))
 			if err != nil {
 				b.Error(err)
 				return
@@ -90,7 +113,7 @@ func BenchmarkHandOver10000Accounts(b *testing.B) {
 	c.Limit, c.PerAccount = 1<<20, 1<<20
 	p := permits.New(c)
 	p.SetEndpoints(fleet(1, 1))
-	first, err := p.Acquire(context.Background(), patient("first"))
+	first, err := acquire(p, context.Background(), patient("first"))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -98,7 +121,7 @@ func BenchmarkHandOver10000Accounts(b *testing.B) {
 	for i := range 10_000 {
 		go func() {
 			for ctx.Err() == nil {
-				permit, err := p.Acquire(context.Background(), patient(fmt.Sprint(i)))
+				permit, err := acquire(p, context.Background(), patient(fmt.Sprint(i)))
 				if err != nil {
 					return
 				}
@@ -126,14 +149,14 @@ func BenchmarkHandOver10000Accounts(b *testing.B) {
 func BenchmarkRefuse(b *testing.B) {
 	p := permits.New(permits.Config{MaxWait: time.Second})
 	p.SetEndpoints(fleet(1, 1))
-	held, err := p.Acquire(context.Background(), patient("a"))
+	held, err := acquire(p, context.Background(), patient("a"))
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer held.Release()
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := p.Acquire(context.Background(), patient("b")); err == nil {
+		if _, err := acquire(p, context.Background(), patient("b")); err == nil {
 			b.Fatal("granted")
 		}
 	}
@@ -161,7 +184,7 @@ func crowdedPool(b *testing.B, share float64) (p *permits.Pool, end func()) {
 	p.SetEndpoints(fleet(1, 10_000))
 	var held []permits.Permit
 	for i := range 10_000 {
-		permit, err := p.Acquire(context.Background(), patient(fmt.Sprint(i)))
+		permit, err := acquire(p, context.Background(), patient(fmt.Sprint(i)))
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -169,7 +192,7 @@ func crowdedPool(b *testing.B, share float64) (p *permits.Pool, end func()) {
 	}
 	p.SetEndpoints(fleet(1, 16))
 	for i := range 5000 {
-		go func() { _, _ = p.Acquire(context.Background(), patient(fmt.Sprint(i))) }()
+		go func() { _, _ = acquire(p, context.Background(), patient(fmt.Sprint(i))) }()
 	}
 	for p.Load().Queued < 5000 {
 		time.Sleep(time.Millisecond)
@@ -193,7 +216,7 @@ func BenchmarkDetailedStats(b *testing.B) {
 				p := permits.New(config())
 				p.SetEndpoints(fleet(1, 2*accounts))
 				for i := range 2 * accounts {
-					if _, err := p.Acquire(context.Background(), patient(fmt.Sprint(i%accounts))); err != nil {
+					if _, err := acquire(p, context.Background(), patient(fmt.Sprint(i%accounts))); err != nil {
 						b.Fatal(err)
 					}
 				}

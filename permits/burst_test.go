@@ -45,12 +45,12 @@ func (b *burst) play(t *testing.T) (refused, admitted int64) {
 			all.Go(func() {
 				time.Sleep(time.Duration(i) * 500 * time.Millisecond / time.Duration(n))
 				r := patient(fmt.Sprint(i % b.accounts))
-				permit, err := p.Acquire(context.Background(), r)
+				permit, err := acquire(p, context.Background(), r)
 				var refusal *permits.Refusal
 				if errors.As(err, &refusal) {
 					first.Add(1)
 					time.Sleep(refusal.RetryAfter)
-					if permit, err = p.Acquire(context.Background(), r); err == nil {
+					if permit, err = acquire(p, context.Background(), r); err == nil {
 						again.Add(1)
 					}
 				}

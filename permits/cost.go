@@ -37,11 +37,15 @@ func (t Permit) BlockedOnClient(d time.Duration) { t.state.blockedOnClient = d }
 // Only the permit's holder may call it, and not after Release.
 func (t Permit) Abandoned() { t.state.abandoned = true }
 
+// EndedAt reports when the request has ended, a moment ago, so that the release need not read the clock. Only the permit's holder may
+// call it, and not after Release.
+func (t Permit) EndedAt(at time.Time) { t.state.ended = at.Sub(t.state.pool.began) }
+
 // settleLocked charges an account what a permit that ends has used, and at least what its slot cost for the time that it
 // was held: a client that reads slowly keeps others out, however little it reads.
 func (p *Pool) settleLocked(now time.Duration, s *permitState, o outcome) {
 	if !o.taken {
-		p.queue.Finish(s.running, 0) // and says nothing of how long permits are held
+		p.queue.Finish(&s.running, 0) // and says nothing of how long permits are held
 		return
 	}
 	held := now - s.granted
@@ -50,7 +54,7 @@ func (p *Pool) settleLocked(now time.Duration, s *permitState, o outcome) {
 		p.observeHoldLocked(now, s, held)
 	}
 	if p.config.Cost == ByRequests {
-		p.queue.Finish(s.running, math.NaN())
+		p.queue.Finish(&s.running, math.NaN())
 		return
 	}
 	used := 0.0
@@ -62,9 +66,9 @@ func (p *Pool) settleLocked(now time.Duration, s *permitState, o outcome) {
 		if !hangs {
 			p.holds.slotCost.add(used, held, s.blockedOnClient)
 		}
-		p.queue.Learn(s.running, o.used)
+		p.queue.Learn(&s.running, o.used)
 	}
-	p.queue.Finish(s.running, max(used, p.slotCostLocked(held)))
+	p.queue.Finish(&s.running, max(used, p.slotCostLocked(held)))
 }
 
 // observeHoldLocked learns from how long a permit was held.

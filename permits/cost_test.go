@@ -28,7 +28,7 @@ func (l *line) join(account string, cost float64, requests int) {
 func (l *line) joinAll(r permits.Request, requests int) {
 	for range requests {
 		go func() {
-			permit, err := l.pool.Acquire(context.Background(), r)
+			permit, err := acquire(l.pool, context.Background(), r)
 			if err != nil {
 				l.t.Errorf("Acquire(%+v): %v", r, err)
 				return

@@ -20,7 +20,7 @@
 //
 // The model for this is semaphore.Weighted of golang.org/x/sync. Package fairqueue decides which waiter is next. A
 // permit that is granted on arrival allocates nothing; a request that waits costs its goroutine and about 700 bytes. In
-// all, with its connections and their buffers, a waiting request with a small body takes 42 KiB in a colo server and 60
+// all, with its connections and their buffers, a waiting request with a small body takes 42 KiB in a colo server and 42
 // in an entry; it may take 48 and 64 (TestMemoryOfWaiters).
 //
 // # Permits outlive changes

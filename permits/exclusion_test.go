@@ -48,13 +48,13 @@ func TestExpectedWaitCountsOnlyEndpointsThatMayServe(t *testing.T) {
 		wantExpected(t, now(patient("a")), time.Second/4, "every endpoint may serve it")
 		wantExpected(t, now(only("a", 4)), time.Second, "only e0 may serve it")
 		for range 8 {
-			go p.Acquire(t.Context(), patient("a"))
+			go acquire(p, t.Context(), patient("a"))
 		}
 		synctest.Wait()
 		wantExpected(t, now(patient("a")), 9*time.Second/4, "behind 8 that every endpoint may serve")
 		wantExpected(t, now(only("a", 4)), 3*time.Second, "behind 8 that every endpoint may serve, only e0 may serve it")
 		for range 8 {
-			go p.Acquire(t.Context(), only("a", 4))
+			go acquire(p, t.Context(), only("a", 4))
 		}
 		synctest.Wait()
 		wantExpected(t, now(only("a", 4)), 9*time.Second, "behind 8 that only e0 may serve")
@@ -65,7 +65,7 @@ func TestExpectedWaitCountsOnlyEndpointsThatMayServe(t *testing.T) {
 		var progress permits.Progress
 		slow := only("a", 4)
 		slow.Progress = func(now permits.Progress) { progress = now }
-		go p.Acquire(t.Context(), slow)
+		go acquire(p, t.Context(), slow)
 		synctest.Wait()
 		if !progress.Known || (progress.Expected-9*time.Second).Abs() > 5*time.Millisecond {
 			t.Errorf("the progress of one that waits: %+v, want 9s", progress)
@@ -109,7 +109,7 @@ func TestExcludedEndpointsGetNothing(t *testing.T) {
 		}
 		granted := make(chan permits.Permit, 1)
 		go func() {
-			permit, err := p.Acquire(t.Context(), only("a", 2))
+			permit, err := acquire(p, t.Context(), only("a", 2))
 			if err != nil {
 				t.Error(err)
 			}

@@ -22,7 +22,7 @@ func arrivals(p *permits.Pool, account string, perSecond float64) func() (served
 		for began := time.Now(); time.Since(began) < time.Minute; {
 			time.Sleep(time.Duration(r.ExpFloat64() / perSecond * float64(time.Second)))
 			go func() {
-				permit, err := p.Acquire(context.Background(), patient(account))
+				permit, err := acquire(p, context.Background(), patient(account))
 				if err != nil {
 					return
 				}

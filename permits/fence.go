@@ -7,8 +7,9 @@ import (
 )
 
 // Fence is the moment up to which permits may be granted. Several pools may share one. Every grant compares the fence with
-// the monotonic clock, so a process that was stopped by a signal finds that it has passed. That clock stands still while
-// the machine is suspended. Fence is safe for concurrent use.
+// the monotonic clock, as the pool reads it then, or as the request's caller has read it just before (Request.Now). A process may be
+// stopped by a signal after any reading, so a permit's holder asks Valid, and compares the Epoch, right before it uses the permit. That clock
+// stands still while the machine is suspended. Fence is safe for concurrent use.
 type Fence struct {
 	began time.Time     // instants count from it, by the monotonic clock
 	until atomic.Int64  // nanoseconds after began

@@ -59,6 +59,70 @@ func TestNothingIsGrantedAfterTheFence(t *testing.T) {
 	})
 }
 
+// A caller gives the time for its own permit. Slots that are handed over to waiters are granted by the pool's own clock, so by no time
+// from before the fence.
+func TestTimeOfACallerServesNoWaiter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, fence := fencedPool(t, fleet(1, 2)...)
+		time.Sleep(time.Second)
+		fence.Set(time.Now().Add(time.Second))
+		ended := time.Now()
+		first, second := take(t, p, patient("a")), take(t, p, patient("b"))
+		raised := patient("a")
+		raised.Concurrent = 1
+		waiting := []<-chan result{start(t.Context(), p, patient("c")), start(t.Context(), p, raised)}
+		synctest.Wait()
+		time.Sleep(2 * time.Second) // the process was stopped
+		first.EndedAt(ended)
+		first.Release()
+		raised.Concurrent, raised.Now, raised.MaxWait = 2, ended, 0
+		if granted, err := acquire(p, t.Context(), raised); err == nil { // by its own time, which its caller has to check once more
+			granted.Cancel()
+		}
+		second.EndedAt(ended)
+		second.Release()
+		synctest.Wait()
+		if l := p.Load(); l.Held != 0 || l.Queued != 2 {
+			t.Errorf("after the fence: %+v", l)
+		}
+		fence.Set(time.Now().Add(time.Second))
+		p.Dispatch()
+		for _, done := range waiting {
+			r := <-done
+			if r.err != nil {
+				t.Fatal(r.err)
+			}
+			r.permit.Release()
+		}
+	})
+}
+
+// Times that callers give count as those that a pool reads.
+func TestTimesOfACaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool(t, config(), fleet(1, 1)...)
+		for range 32 {
+			r := patient("a")
+			r.Now = time.Now()
+			permit := take(t, p, r)
+			time.Sleep(100 * time.Millisecond)
+			permit.EndedAt(time.Now())
+			permit.Release()
+		}
+		stats := p.DetailedStats(0)
+		if held := stats.MeanHeldMillis; held == nil || *held != 100 {
+			t.Errorf("mean of the time held: %v", held)
+		}
+		r := patient("a")
+		r.Now, r.MaxWait = time.Now(), 3*time.Second
+		permit, began := take(t, p, r), time.Now()
+		if refuse(t, p, r, permits.QueueTimeout); time.Since(began) != 3*time.Second {
+			t.Errorf("waited for %v", time.Since(began))
+		}
+		permit.Release()
+	})
+}
+
 // A fence passes at its moment, also for a pool that was made at another time.
 func TestFenceOlderThanThePool(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -140,7 +204,7 @@ func TestFenceUnderLoad(t *testing.T) {
 					return
 				default:
 				}
-				permit, err := p.Acquire(context.Background(), patient("a"))
+				permit, err := acquire(p, context.Background(), patient("a"))
 				if err != nil {
 					t.Error(err)
 					return

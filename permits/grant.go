@@ -37,10 +37,7 @@ type permitState struct {
 	reported        atomic.Uint64 // cost by the last Charge: the bits of a float64; the pool reads it while it is stored
 	blockedOnClient time.Duration // stored by the holder; read only at the release
 	abandoned       bool          // likewise
-}
-
-func (s *permitState) permit() Permit {
-	return Permit{state: s, serial: s.serial, endpoint: s.id, queued: s.queued, queueLen: s.queueLen, held: s.held, epoch: s.epoch}
+	ended           time.Duration // likewise; the instant by EndedAt, 0: none
 }
 
 // Endpoint returns the ID of the endpoint whose slot it is.
@@ -61,29 +58,25 @@ func (t Permit) Epoch() uint64 { return t.epoch }
 
 // Release gives the slot back. It must be called exactly once, when the engine no longer works on the request; a second
 // call panics. The account is charged the estimate, since the use is not known.
-func (t Permit) Release() { t.release(outcome{taken: true, used: UnknownUse()}) }
+func (t Permit) Release() { t.state.release(t.serial, outcome{taken: true, used: UnknownUse()}) }
 
 // ReleaseUsed is Release, and charges the account what the request has used; later estimates learn from it.
-func (t Permit) ReleaseUsed(u Used) { t.release(outcome{taken: true, used: u}) }
+func (t Permit) ReleaseUsed(u Used) { t.state.release(t.serial, outcome{taken: true, used: u}) }
 
 // ReleaseUnserved is Release for a request that got nothing of an answer: the account is charged only for the time that it
 // held the slot.
-func (t Permit) ReleaseUnserved() { t.release(outcome{taken: true, unserved: true}) }
+func (t Permit) ReleaseUnserved() { t.state.release(t.serial, outcome{taken: true, unserved: true}) }
 
 // Cancel gives back a permit that was not used, in place of Release. It costs the account nothing.
-func (t Permit) Cancel() { t.release(outcome{}) }
-
-func (t Permit) release(o outcome) {
-	if t.state == nil {
-		panic("permits: release of a permit that was never granted")
-	}
-	t.state.release(t.serial, o)
-}
+func (t Permit) Cancel() { t.state.release(t.serial, outcome{}) }
 
 // release takes a permit back, and hands its slot over to the next waiter before it releases the mutex.
 func (s *permitState) release(serial uint64, o outcome) {
+	if s == nil {
+		panic("permits: release of a permit that was never granted")
+	}
 	p := s.pool
-	now := p.instant()
+	now := p.instantOr(s.ended)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if s.serial != serial { // of another permit by now, or of none: to go on would free another request's slot
@@ -95,7 +88,8 @@ func (s *permitState) release(serial uint64, o outcome) {
 	e.held--
 	e.maxHeld = max(e.Concurrency, e.held)
 	p.free += e.free()
-	s.serial, s.endpoint, s.running = 0, nil, fairqueue.Running{}
+	s.serial, s.endpoint = 0, nil
+	s.running = fairqueue.Running{}
 	p.returnStateLocked(s)
 	p.released++
 	p.grantTimeSum -= float64(s.granted)
@@ -103,26 +97,24 @@ func (s *permitState) release(serial uint64, o outcome) {
 		p.grantTimeSum = 0 // or rounding errors would accumulate
 	}
 	p.forgetLocked(e)
-	p.dispatchLocked(now)
+	p.dispatchLocked(p.presentLocked(now))
 }
 
-// grantLocked grants a slot of e, which has one free, to a request that the queue has started. It is the only place where
-// a slot is taken.
-func (p *Pool) grantLocked(now time.Duration, e *endpoint, running fairqueue.Running) *permitState {
+// grantLocked grants a slot of e, which has one free, to a request that the queue has started, with s, which is the next state. It is
+// the only place where a slot is taken.
+func (p *Pool) grantLocked(now time.Duration, e *endpoint, s *permitState) {
 	p.nextChoice = e.index + 1
 	e.held++
 	p.free--
-	s := p.nextStateLocked()
 	p.serial++
 	p.grantTimeSum += float64(now)
-	s.serial, s.endpoint, s.id, s.running, s.granted = p.serial, e, e.ID, running, now
+	s.serial, s.endpoint, s.id, s.granted = p.serial, e, e.ID, now
 	s.queued, s.queueLen, s.held = 0, 0, e.Taken+e.held
 	s.epoch = p.epoch
-	s.input, s.blockedOnClient, s.abandoned = running.Estimate().Input, 0, false
+	s.input, s.blockedOnClient, s.abandoned, s.ended = s.running.Estimate().Input, 0, false, 0
 	if s.reported.Load() != 0 { // a load is cheaper than a store, and nearly always enough
 		s.reported.Store(0)
 	}
-	return s
 }
 
 // nextStateLocked returns the state of the next permit.
@@ -158,7 +150,9 @@ func (p *Pool) dispatchLocked(now time.Duration) {
 			break // no waiter can use what is free: all are at a cap, avoid it, or are leaving
 		}
 		w := it.Value.(*waiter)
-		w.permit = p.grantLocked(now, w.chosen, running)
+		w.permit = p.nextStateLocked()
+		w.permit.running = running
+		p.grantLocked(now, w.chosen, w.permit)
 		w.permit.queued, w.permit.queueLen = max(0, now-w.at), w.queueLen
 		p.resolveLocked(w)
 	}

@@ -146,7 +146,7 @@ func visit(t *testing.T, p *permits.Pool, e *engines, r *rand.Rand) {
 	if r.IntN(4) == 0 {
 		request.Deadline = time.Now().Add(time.Duration(r.IntN(400)-50) * time.Microsecond)
 	}
-	permit, err := p.Acquire(ctx, request)
+	permit, err := acquire(p, ctx, request)
 	var refusal *permits.Refusal
 	switch {
 	case err == nil:

@@ -47,9 +47,13 @@ func check(t *testing.T, p *permits.Pool) {
 	}
 }
 
+func acquire(p *permits.Pool, ctx context.Context, r permits.Request) (permits.Permit, error) {
+	return p.Acquire(ctx, &r)
+}
+
 func take(t *testing.T, p *permits.Pool, r permits.Request) permits.Permit {
 	t.Helper()
-	permit, err := p.Acquire(context.Background(), r)
+	permit, err := acquire(p, context.Background(), r)
 	if err != nil {
 		t.Fatalf("Acquire(%+v): %v", r, err)
 	}
@@ -75,7 +79,7 @@ func wantRefusal(t *testing.T, err error, reason permits.Reason) *permits.Refusa
 // refuse expects that a request is refused.
 func refuse(t *testing.T, p *permits.Pool, r permits.Request, reason permits.Reason) *permits.Refusal {
 	t.Helper()
-	permit, err := p.Acquire(context.Background(), r)
+	permit, err := acquire(p, context.Background(), r)
 	if err == nil {
 		permit.Release()
 	}
@@ -92,7 +96,7 @@ type result struct {
 func start(ctx context.Context, p *permits.Pool, r permits.Request) <-chan result {
 	done := make(chan result, 1)
 	go func() {
-		permit, err := p.Acquire(ctx, r)
+		permit, err := acquire(p, ctx, r)
 		done <- result{permit, err}
 	}()
 	return done

@@ -198,7 +198,7 @@ func servedInOrder(t *testing.T, d permits.Discipline, move bool) []string {
 		late := patient("late")
 		late.Arrived = time.Now().Add(time.Hour)
 		done.Go(func() {
-			permit, err := next.Acquire(t.Context(), late)
+			permit, err := acquire(next, t.Context(), late)
 			if err != nil {
 				t.Error(err)
 				return
@@ -213,12 +213,12 @@ func servedInOrder(t *testing.T, d permits.Discipline, move bool) []string {
 		r.Band = permits.Band(i % 2)
 		r.Arrived = time.Now()
 		done.Go(func() {
-			permit, err := old.Acquire(t.Context(), r)
+			permit, err := acquire(old, t.Context(), r)
 			if err != nil {
 				wantMoved(t, err, true)
 				time.Sleep(time.Duration(rand.IntN(1000)) * time.Microsecond) // on its way
 				r.Rejoin = true
-				permit, err = next.Acquire(t.Context(), r)
+				permit, err = acquire(next, t.Context(), r)
 			}
 			if err != nil {
 				t.Error(err)
@@ -321,7 +321,7 @@ func visitHome(t *testing.T, servers [2]*sharedPool, e *engines, account string)
 	r := patient(account)
 	r.Arrived = time.Now()
 	for at := 0; ; at = 1 - at {
-		permit, err := servers[at].Acquire(t.Context(), r)
+		permit, err := acquire(servers[at].Pool, t.Context(), r)
 		var refusal *permits.Refusal
 		switch {
 		case err == nil:

@@ -195,14 +195,14 @@ func TestRetryAfterAtTheCapIsByOwnReleases(t *testing.T) {
 			t.Errorf("refused after %v, want at once: no permit of its account is released within 5s", waited)
 		}
 		other := patient("other")
-		if permit, err := p.Acquire(t.Context(), other); err != nil {
+		if permit, err := acquire(p, t.Context(), other); err != nil {
 			t.Errorf("another account: %v", err)
 		} else {
 			permit.Release()
 		}
 		permit.Release()
 		var none *permits.Refusal
-		if permit, err := p.Acquire(t.Context(), soon); errors.As(err, &none) {
+		if permit, err := acquire(p, t.Context(), soon); errors.As(err, &none) {
 			t.Errorf("below its cap: refused for %s", none.Reason)
 		} else {
 			permit.Release()

@@ -117,6 +117,23 @@ func (p *Pool) heldLocked() int { return int(p.serial - p.released) }
 
 func (p *Pool) instant() time.Duration { return time.Since(p.began) }
 
+// instantOr returns the instant that a caller has given, or the present one for 0.
+func (p *Pool) instantOr(given time.Duration) time.Duration {
+	if given != 0 {
+		return given
+	}
+	return p.instant()
+}
+
+// presentLocked returns the present instant if waiters may be granted slots by it, else one that was the present a moment ago. So callers
+// can give the time, and no slot is handed over by it after the fence has passed.
+func (p *Pool) presentLocked(recent time.Duration) time.Duration {
+	if p.queue.Len() == 0 {
+		return recent
+	}
+	return p.instant()
+}
+
 // recountLocked adds up the slots after a change of endpoints.
 func (p *Pool) recountLocked() {
 	p.limit, p.responsive, p.free = 0, 0, 0

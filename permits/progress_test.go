@@ -155,7 +155,7 @@ func TestProgressPanics(t *testing.T) {
 			}
 			func() {
 				defer func() { _ = recover() }()
-				_, _ = s.pool.Acquire(s.Context(), r)
+				_, _ = acquire(s.pool, s.Context(), r)
 				s.Error("it did not panic")
 			}()
 			if l := s.pool.Load(); l.Queued != 0 {
@@ -188,7 +188,7 @@ func TestProgressRaces(t *testing.T) {
 						t.Error("reported after the end")
 					}
 				}
-				permit, err := p.Acquire(ctx, r)
+				permit, err := acquire(p, ctx, r)
 				returned = true
 				if err == nil {
 					time.Sleep(time.Duration(rng.IntN(100)) * time.Microsecond)

@@ -62,13 +62,13 @@ func TestExpectedWait(t *testing.T) {
 				t.Errorf("refused behind %d: expected %v, want %v", queued, refusal.Expected, want)
 			}
 			r.MaxExpected = want + 2*time.Millisecond
-			go p.Acquire(t.Context(), r)
+			go acquire(p, t.Context(), r)
 			synctest.Wait()
 		}
 		// A request of another account is ahead of the six of this one, but for the one that is next.
 		r := patient("other")
 		r.MaxExpected = 1010 * time.Millisecond
-		go p.Acquire(t.Context(), r)
+		go acquire(p, t.Context(), r)
 		synctest.Wait()
 		if n := p.Load().Queued; n != 7 {
 			t.Errorf("%d queued, want 7", n)

@@ -90,7 +90,7 @@ func (m *market) request(ctx context.Context, tn *tenant, r *rand.Rand, from tim
 	asked := time.Now()
 	q := patient(tn.account)
 	q.Weight, q.Cost = tn.weight, 4
-	permit, err := m.pool.Acquire(ctx, q)
+	permit, err := acquire(m.pool, ctx, q)
 	if err != nil {
 		time.Sleep(time.Millisecond)
 		return
@@ -284,7 +284,7 @@ func TestChargedWhileRunning(t *testing.T) {
 		p := newPool(t, byTokens(), fleet(1, 16)...)
 		var all sync.WaitGroup
 		visit := func(account string, hold func()) {
-			permit, err := p.Acquire(t.Context(), patient(account))
+			permit, err := acquire(p, t.Context(), patient(account))
 			if err != nil {
 				t.Error(err)
 				return
@@ -329,7 +329,7 @@ func TestFalseClaims(t *testing.T) {
 			for ctx.Err() == nil {
 				r := patient(account)
 				r.Cost = 500
-				permit, err := p.Acquire(ctx, r)
+				permit, err := acquire(p, ctx, r)
 				if err != nil {
 					return
 				}
@@ -347,7 +347,7 @@ func TestFalseClaims(t *testing.T) {
 			all.Go(func() {
 				r := patient("there")
 				r.Cost, r.Arrived = 1e6, began.Add(-time.Hour) // at the head of its account
-				if permit, err := p.Acquire(ctx, r); err == nil {
+				if permit, err := acquire(p, ctx, r); err == nil {
 					<-stop
 					permit.ReleaseUnserved()
 				}
@@ -378,7 +378,7 @@ func TestUseWithoutAPrice(t *testing.T) {
 		var first, second atomic.Int64
 		visit := func(account string, served *atomic.Int64) {
 			for ctx.Err() == nil {
-				if permit, err := p.Acquire(ctx, patient(account)); err == nil {
+				if permit, err := acquire(p, ctx, patient(account)); err == nil {
 					time.Sleep(time.Second)
 					permit.ReleaseUsed(permits.Used{})
 					served.Add(1)

@@ -35,7 +35,7 @@ func TestStats(t *testing.T) {
 		wait := func(account string, band permits.Band, concurrent int) {
 			r := patient(account)
 			r.Band, r.Concurrent, r.Bytes, r.Weight = band, concurrent, 100, 2
-			waiting.Go(func() { _, _ = p.Acquire(ctx, r) })
+			waiting.Go(func() { _, _ = acquire(p, ctx, r) })
 			synctest.Wait()
 			time.Sleep(time.Second)
 		}
@@ -140,7 +140,7 @@ func TestStatsOfManyAccounts(t *testing.T) {
 	go func() {
 		defer close(ended)
 		for range 200 {
-			if permit, err := p.Acquire(context.Background(), permits.Request{Account: "a1"}); err == nil {
+			if permit, err := acquire(p, context.Background(), permits.Request{Account: "a1"}); err == nil {
 				permit.Release()
 			}
 		}

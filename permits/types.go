@@ -112,6 +112,7 @@ type Request struct {
 	JitterFraction    float64   // the part of the jitter of Retry-After that it gets, above 0 to 1; 0: drawn at random
 	Deadline          time.Time // the permit must be granted before it; zero: none
 	Arrived           time.Time // when the request first arrived anywhere; zero: now
+	Now               time.Time // when the caller has read the clock, a moment ago; zero: Acquire reads it
 
 	// Rejoin says that the request held a permit before and tries again, or had a place in the queue of the server that was the
 	// pool's home before. Its Arrived puts it ahead of everything of its account that came later, and it is refused neither for

@@ -40,7 +40,7 @@ func play(t *testing.T, c permits.Config, es []permits.Endpoint, f func(s *scene
 func (s *scene) ask(name string, r permits.Request) <-chan error {
 	done := make(chan error, 1)
 	go func() {
-		permit, err := s.pool.Acquire(s.Context(), r)
+		permit, err := acquire(s.pool, s.Context(), r)
 		if err == nil {
 			s.log <- name
 			time.Sleep(time.Second)

@@ -205,7 +205,7 @@ func (p *process) serve(ctx context.Context, pool string, r permits.Request) (mo
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(p.killed, func() { cancel(errRefused) })()
-	grant, err := of.Acquire(ctx, r)
+	grant, err := of.Acquire(ctx, &r)
 	var refused *permits.Refusal
 	if errors.As(err, &refused) && refused.Reason == permits.Moved {
 		return p.keeper.Home(pool).Node, nil
