@@ -7,5 +7,6 @@
 //	server   transport  fasthttp made strict; an HTTP/1.1 client for one attempt
 //	peertls  httpguard  mutual TLS between nodes; strict HTTP/1.1 requests
 //	hop      netconn    tokens, verdicts and headers between nodes; connections with rolling deadlines
+//	link                many streams over one connection between nodes
 //	reload              values from files that may change
 package forwarding

@@ -10,10 +10,11 @@ import (
 // Binding is the request that a token is signed for. A token is not valid for a request that differs in any of it.
 //
 // A token signs the server, the request line with its query, the body, Content-Type, Accept, User-Agent, and the header lines of the
-// model's forward_headers, which it names ([MoreHeaders]). A server forwards no other header line but traceparent ([Token.Forwards]).
+// model's forward_headers, which it names ([MoreHeaders]). A server forwards no other header lines but traceparent and tracestate
+// ([Token.Forwards]).
 // The token also has the process of the server and a number, so that it is good once ([ReplayGuard]).
 //
-// It does not sign traceparent, since proxies between nodes that trace requests rewrite it; Host, the framing and the lines of the
+// It does not sign those two, since proxies between nodes that trace requests rewrite them; Host, the framing and the lines of the
 // connection, since they end at the server and no engine gets them; the lines of a WebSocket handshake, since only its subprotocol is
 // forwarded and the messages that follow are not signed either; nor the response. Only TLS between nodes protects these.
 type Binding struct {
@@ -33,8 +34,8 @@ type Binding struct {
 }
 
 // ForwardedHeaders returns the names of the header lines that are forwarded to every engine.
-func ForwardedHeaders() [4]string {
-	return [...]string{"Content-Type", "Accept", "User-Agent", HeaderTraceParent}
+func ForwardedHeaders() [5]string {
+	return [...]string{"Content-Type", "Accept", "User-Agent", HeaderTraceParent, HeaderTraceState}
 }
 
 // signedHeaders returns the names of the header lines that every token signs, absent ones as empty.

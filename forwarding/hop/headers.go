@@ -27,6 +27,7 @@ const (
 	HeaderColoPath     = "x-colonnade-colo-path" // colos that were asked, in order, if there are several
 	HeaderQueuedMS     = "x-colonnade-queued-ms"
 	HeaderAttempts     = "x-colonnade-attempts"
+	HeaderCaptured     = "x-colonnade-captured" // until when the requests of the account are captured
 	HeaderReason       = "x-colonnade-reason"
 	HeaderRetryAfter   = "retry-after"
 	HeaderRetryAfterMS = "retry-after-ms"
@@ -47,6 +48,7 @@ const (
 	HeaderStainlessTimeout     = "x-stainless-timeout"
 	HeaderStainlessReadTimeout = "x-stainless-read-timeout"
 	HeaderTraceParent          = "traceparent"
+	HeaderTraceState           = "tracestate"
 )
 
 // EndUnknown is the only value of [HeaderEnd].

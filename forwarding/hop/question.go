@@ -10,7 +10,15 @@ const (
 	// PathSessionUsage is for the entry through which a realtime session went, after its end: the answer is a [SessionUsage], as JSON, or 404 while
 	// the session has not ended. It is given once.
 	PathSessionUsage = "/colonnade/v1/session-usage"
+	// PathLink is for nodes that send requests: the answer is 101, after which the connection carries many of them. See package link.
+	PathLink = "/colonnade/v1/link"
 )
+
+// LinkProtocol is the first protocol between nodes in which a server answers on [PathLink].
+const LinkProtocol = 6
+
+// UpgradeLink is the value of the header line Upgrade on [PathLink], of the request and of the answer.
+const UpgradeLink = "colonnade-link"
 
 // ParamRequest is the parameter of the query of [PathSessionUsage]: the id of the request.
 const ParamRequest = "request"

@@ -15,6 +15,7 @@ type RequestHead struct {
 	Raw      []byte // the header lines with their CRLFs, with or without the empty line
 	Host     []byte // the host in the server's view, if it has one
 	MaxBody  int    // the longest body that Content-Length may announce, in bytes; 0 = any
+	Upgrade  string // a protocol beside WebSocket that a GET may ask for; empty = none
 }
 
 // maxHeaders is the highest number of header lines.
@@ -131,7 +132,8 @@ func (g *guard) header(is header, value []byte) *openai.Error {
 		if ascii.EqualFold(value, "h2c") {
 			return nil // Java's client offers it with every request, and a server may ignore it (RFC 9110, section 7.8)
 		}
-		if g.http10 || string(g.head.Method) != "GET" || !ascii.EqualFold(value, "websocket") {
+		known := ascii.EqualFold(value, "websocket") || g.head.Upgrade != "" && string(value) == g.head.Upgrade
+		if g.http10 || string(g.head.Method) != "GET" || !known {
 			return noUpgrade()
 		}
 	case headerConnection:

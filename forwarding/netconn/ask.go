@@ -38,6 +38,9 @@ func (c *Conn) CanAsk() bool { return c.CanPoll() }
 // Ask fails with [ErrUnread] if something has arrived before. It calls sent, at most once, when all of the request was sent, or the rest of it could not be. The write deadline
 // holds for what the socket does not take at once; then Ask does not wait.
 func (c *Conn) Ask(request []byte, quiet bool, sent func()) (int, error) {
+	if c.stream != nil {
+		return c.askStream(request, sent)
+	}
 	a := &c.asker
 	if a.step == nil {
 		a.step = c.askNow

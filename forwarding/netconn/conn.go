@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"colonnade/forwarding/link"
 )
 
 const (
@@ -22,13 +24,14 @@ const (
 // PastDeadline returns a deadline in the past. Setting it wakes the goroutine that reads or writes.
 func PastDeadline() time.Time { return time.Unix(1, 0) }
 
-// Conn is a TCP connection, with or without TLS, whose deadlines roll forward. One goroutine may read while another one writes;
+// Conn is a TCP connection, with or without TLS, or a stream of a link, whose deadlines roll forward. One goroutine may read while another one writes;
 // Cancel may be called by any goroutine.
 type Conn struct {
 	net.Conn
-	socket *Socket  // below Conn
-	tls    *TLSConn // nil without TLS
-	wraps  bool     // Conn is that of Wrap
+	socket *Socket      // below Conn; nil with a stream
+	tls    *TLSConn     // nil without TLS
+	stream *link.Stream // nil with a socket
+	wraps  bool         // Conn is that of Wrap
 
 	ReadAhead   []byte               // returned by Read before anything from the connection
 	IdleTimeout time.Duration        // longest time for one Read; 0 = no limit
@@ -36,6 +39,7 @@ type Conn struct {
 	Tick        func() time.Duration // called while Read waits; returns when to be called next; nil = never
 	Received    *atomic.Bool         // set when bytes have been read from the connection; nil = not
 	Pump        *Pump                // for PollShared; nil = none
+	Flusher     *link.Flusher        // called after each step of Poll; nil = none
 
 	cancelled atomic.Bool
 	moving    sync.Mutex // held while the pump takes or returns the connection, and by Cancel
@@ -166,6 +170,10 @@ func (c *Conn) AwaitClose(limit time.Duration) bool {
 // Abort makes the next Close reset the connection, so that the other side notices the end even if it does not read what was sent
 // before.
 func (c *Conn) Abort() {
+	if c.stream != nil {
+		c.stream.Abort()
+		return
+	}
 	if c.tls != nil {
 		c.tls.Poison()
 	}
@@ -174,7 +182,10 @@ func (c *Conn) Abort() {
 
 // CloseWrite closes the write half.
 func (c *Conn) CloseWrite() error {
-	if c.tls != nil {
+	switch {
+	case c.stream != nil:
+		return c.stream.CloseWrite()
+	case c.tls != nil:
 		return c.tls.CloseWrite()
 	}
 	return c.socket.CloseWrite()

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"colonnade/forwarding/link"
 )
 
 // ErrWouldBlock is returned by [Conn.Read] within [Conn.Poll] when nothing has arrived.
@@ -25,6 +27,7 @@ type poller struct {
 
 	mu      sync.Mutex // held by a shared step, and guards the fields below while shared
 	step    func() bool
+	stream  *link.Stream // instead of fd
 	fd      int
 	active  bool      // the goroutine is in step
 	shared  bool      // a pump calls step
@@ -50,6 +53,10 @@ func (c *Conn) Poll(step func() bool) {
 // PollShared is Poll for a step that never waits, not even to write. If the connection has a Pump, another goroutine calls step after a number of
 // calls, and that for many connections. To move a socket there and back costs about as much as a few pieces.
 func (c *Conn) PollShared(after int, step func() bool) {
+	if c.stream != nil && c.CanPoll() {
+		c.poller.failure = c.followStream(step)
+		return
+	}
 	c.poller.alone = 0
 	if c.Pump != nil {
 		c.poller.alone = after
@@ -58,7 +65,11 @@ func (c *Conn) PollShared(after int, step func() bool) {
 }
 
 func (c *Conn) startPoll(step func() bool) {
-	if c.CanPoll() {
+	switch {
+	case !c.CanPoll():
+	case c.stream != nil:
+		c.poller.failure = c.pollStream(step)
+	default:
 		c.poller.failure = c.poll(step)
 	}
 }
@@ -102,6 +113,7 @@ func (c *Conn) pollReady(fd uintptr) bool {
 	p.fd = int(fd)
 	heard := p.heard
 	more := p.callStep()
+	c.Flusher.Flush()
 	if p.heard != heard {
 		p.heard = time.Now() // the time that step took, to write to a slow client perhaps, is no silence of the other side
 	}
@@ -132,6 +144,9 @@ func (p *poller) callStep() bool {
 
 // receive reads what has arrived.
 func (p *poller) receive(buf []byte) (int, error) {
+	if p.stream != nil {
+		return p.receiveStream(buf)
+	}
 	if p.drained {
 		return 0, ErrWouldBlock
 	}

@@ -5,11 +5,9 @@ package netconn
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"net"
 	"os"
 	"runtime"
-	"runtime/debug"
 	"runtime/metrics"
 	"sync"
 	"sync/atomic"
@@ -17,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"colonnade/forwarding/link"
 )
 
 // collect is how long a busy loop lets chunks arrive before it looks for them, so that it wakes up once for many.
@@ -29,16 +29,18 @@ const maxLoops = 4
 // chunks arrive all the time on many connections, a loop finds several at once, and its memory is in the processor's cache, while the
 // scheduler of Go would wake another goroutine, and often another thread, for each chunk. The loops start with their first connections.
 type Pump struct {
-	loops []pumpLoop
-	next  atomic.Uint32
+	flusher *link.Flusher
+	loops   []pumpLoop
+	next    atomic.Uint32
 
 	mu    sync.Mutex // guards the field below
 	spare *os.File   // closed to make room for the descriptor of a connection that comes back; nil = none yet
 }
 
-// NewPump returns a pump. The caller must call Close when no connection uses it any more.
-func NewPump() *Pump {
-	return &Pump{loops: make([]pumpLoop, min((runtime.GOMAXPROCS(0)+3)/4, maxLoops))}
+// NewPump returns a pump, which calls the flusher, unless that is nil, after each round of steps. The caller must call Close when no connection uses the pump
+// any more.
+func NewPump(flusher *link.Flusher) *Pump {
+	return &Pump{flusher: flusher, loops: make([]pumpLoop, min((runtime.GOMAXPROCS(0)+3)/4, maxLoops))}
 }
 
 // Close ends the loops. Connections that use them go on with goroutines of their own.
@@ -77,7 +79,7 @@ func (p *Pump) adopt(socket *os.File) (net.Conn, error) {
 // loop returns the loop for the next connection, or nil if there is none.
 func (p *Pump) loop() *pumpLoop {
 	l := &p.loops[int(p.next.Add(1)%uint32(len(p.loops)))]
-	if !l.start() {
+	if !l.start(p.flusher) {
 		return nil
 	}
 	return l
@@ -108,12 +110,12 @@ const (
 )
 
 // start starts the goroutine, and reports whether it runs.
-func (l *pumpLoop) start() bool {
+func (l *pumpLoop) start(flusher *link.Flusher) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.state == loopNew && l.open() == nil { // else the next connection tries again
 		l.state, l.conns, l.done = loopRuns, map[uint64]*poller{}, make(chan struct{})
-		go l.run(l.done)
+		go l.run(flusher, l.done)
 	}
 	return l.state == loopRuns
 }
@@ -159,7 +161,7 @@ func (l *pumpLoop) ended() bool {
 }
 
 // run calls steps until close is called.
-func (l *pumpLoop) run(done chan<- struct{}) {
+func (l *pumpLoop) run(flusher *link.Flusher, done chan<- struct{}) {
 	defer close(done)
 	defer l.abandon()
 	var events [128]unix.EpollEvent
@@ -178,6 +180,7 @@ func (l *pumpLoop) run(done chan<- struct{}) {
 			for i := range events[:n] {
 				l.onEvent(&events[i])
 			}
+			flusher.Flush()
 			all.rest()
 		}
 	}
@@ -217,6 +220,9 @@ func (p *processors) rest() {
 		time.Sleep(collect)
 	}
 }
+
+// newRest returns a function that lets bytes arrive.
+func newRest() func() { return newProcessors().rest }
 
 func (l *pumpLoop) onEvent(e *unix.EpollEvent) {
 	id := uint64(uint32(e.Fd)) | uint64(uint32(e.Pad))<<32
@@ -265,37 +271,6 @@ func (l *pumpLoop) remove(id uint64, fd int) {
 	}
 }
 
-// sharedStep calls the step, unless the connection has been taken back.
-func (p *poller) sharedStep() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.shared {
-		return
-	}
-	defer func() {
-		if v := recover(); v != nil {
-			p.shared, p.panic = false, fmt.Sprintf("%v\n\n%s", v, debug.Stack())
-			p.wake()
-		}
-	}()
-	before := p.heard
-	if !p.callStep() {
-		p.shared, p.ended = false, true
-		p.wake()
-	}
-	if p.heard != before {
-		p.acks.received(p.fd, p.heard.Sub(before))
-	}
-}
-
-// wake makes the goroutine that awaits the pump look again.
-func (p *poller) wake() {
-	select {
-	case p.woken <- struct{}{}:
-	default:
-	}
-}
-
 // share has the pump call step until that ends, the connection is cancelled, or a limit passes. If the pump cannot, step is called as before.
 func (c *Conn) share() error {
 	p := &c.poller
@@ -306,7 +281,7 @@ func (c *Conn) share() error {
 	var ended error
 	fd := p.fd
 	if id, err := loop.add(p); err == nil {
-		ended = c.awaitPump(loop)
+		ended = c.awaitShared(loop)
 		loop.remove(id, fd)
 	}
 	p.mu.Lock() // no step is under way then
@@ -320,40 +295,6 @@ func (c *Conn) share() error {
 		panic(thrown)
 	}
 	return cmp.Or(ended, err)
-}
-
-// awaitPump returns nil when step has returned false or the pump has ended, and an error for a limit that has passed, or after Cancel.
-func (c *Conn) awaitPump(loop *pumpLoop) error {
-	p := &c.poller
-	var timer *time.Timer
-	var due <-chan time.Time
-	for {
-		p.mu.Lock()
-		shared, limit := p.shared, c.readLimit(p.heard)
-		p.mu.Unlock()
-		now := time.Now()
-		switch {
-		case !shared:
-			return nil
-		case c.cancelled.Load():
-			return ErrCancelled
-		case loop.ended():
-			return nil
-		case limit.IsZero():
-		case !now.Before(limit):
-			return os.ErrDeadlineExceeded
-		case timer == nil:
-			timer = time.NewTimer(limit.Sub(now))
-			defer timer.Stop()
-			due = timer.C
-		default:
-			timer.Reset(limit.Sub(now))
-		}
-		select {
-		case <-p.woken:
-		case <-due:
-		}
-	}
 }
 
 // shareOut takes the socket from Go's own poller, which would wake a thread for each chunk too: to close Go's connection removes its descriptor

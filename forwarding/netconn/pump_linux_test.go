@@ -28,7 +28,7 @@ const shareAfter = 20
 func newPumped(t *testing.T) (*netconn.Conn, *net.TCPConn, *netconn.Pump) {
 	t.Helper()
 	c, far := newConn(t)
-	c.Pump = netconn.NewPump()
+	c.Pump = netconn.NewPump(nil)
 	t.Cleanup(c.Pump.Close)
 	c.IdleTimeout = patience
 	return c, far, c.Pump
@@ -231,7 +231,7 @@ func TestPumpIsFair(t *testing.T) {
 // Many connections that begin, end and are cancelled at any time get their own bytes, and no step after their end.
 func TestPumpWithManyConnections(t *testing.T) {
 	t.Parallel()
-	pump := netconn.NewPump()
+	pump := netconn.NewPump(nil)
 	t.Cleanup(pump.Close)
 	const pieces = 60
 	var all sync.WaitGroup

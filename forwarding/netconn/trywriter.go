@@ -3,10 +3,13 @@ package netconn
 import (
 	"errors"
 	"syscall"
+
+	"colonnade/forwarding/link"
 )
 
-// TryWriter writes to a TCP connection without waiting. It is for one goroutine at a time.
+// TryWriter writes to a TCP connection, or to a stream of a link, without waiting. It is for one goroutine at a time.
 type TryWriter struct {
+	stream *link.Stream // instead of socket
 	socket *Socket
 	write  func(fd uintptr) bool // method value of try
 	p      []byte
@@ -21,8 +24,14 @@ func NewTryWriter(s *Socket) *TryWriter {
 	return t
 }
 
-// Write writes what the socket takes at once, and returns how many bytes that were. It fails after the write deadline has passed.
+// NewStreamTryWriter returns a TryWriter for a stream.
+func NewStreamTryWriter(s *link.Stream) *TryWriter { return &TryWriter{stream: s} }
+
+// Write writes what the socket, or the link, takes at once, and returns how many bytes that were. It fails after the write deadline has passed.
 func (t *TryWriter) Write(p []byte) (int, error) {
+	if t.stream != nil {
+		return t.stream.TryWrite(p)
+	}
 	t.p, t.n, t.err = p, 0, nil
 	if err := t.socket.writeWith(t.write); err != nil {
 		return t.n, err

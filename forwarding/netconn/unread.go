@@ -27,6 +27,9 @@ func (u *unread) from(fd uintptr) {
 // be none. It returns an error if the other side has closed the connection and nothing is left to read. The bytes are valid until the
 // next call. No other goroutine may read meanwhile.
 func (c *Conn) Unread() ([]byte, error) {
+	if c.stream != nil {
+		return nil, nil // it has one response
+	}
 	if c.tls != nil {
 		return c.tls.unread() // the socket does not show what TLS has read already
 	}

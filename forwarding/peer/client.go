@@ -27,6 +27,8 @@ type Client struct {
 	// Via returns the address to connect to instead of that of a server, such as the address of a proxy in front of it. The
 	// request and the certificate that the server must show stay the same. Nil = connect to the server's own address.
 	Via func(Server) (address string)
+	// Multiplex sends requests over links to servers that have them: see package link.
+	Multiplex bool
 
 	askWithin time.Duration // of tests; 0 = askTimeout
 	sequences sequences
@@ -105,15 +107,15 @@ func (c *Client) signAgain(to *Server, used *hop.Sequence, err error) *hop.Seque
 // send sends the request once. It signs it each time that the transport begins to send it.
 func (c *Client) send(ctx context.Context, to *Server, r *Request, sequence *hop.Sequence) (*Answer, error) {
 	method, path := r.line()
-	token, room := r.signable(to), 0
-	if len(token.Onward) > 0 {
+	room := 0
+	if len(r.Token.Onward) > 0 && to.Protocol >= hop.NodeNamesProtocol {
 		room = r.roomForToken(to)
 	}
 	request := transport.Request{
 		Target: c.target(to),
 		Method: method, Path: path,
 		Sign: func() (transport.Field, error) {
-			signed, err := c.Keys.Sign(token, sequence, hop.Binding{
+			signed, err := c.Keys.Sign(r.signable(to), sequence, hop.Binding{
 				Audience: to.Audience(), Method: method, Target: path, AppendHeader: r.appendHeader, Body: r.Body,
 				Protocol: to.Protocol, MaxToken: room,
 			}, time.Now())
@@ -126,6 +128,9 @@ func (c *Client) send(ctx context.Context, to *Server, r *Request, sequence *hop
 		Body:           r.Body,
 		ConnectTimeout: r.Limits.Connect, FirstByteTimeout: r.Limits.FirstByte, IdleTimeout: r.Limits.Idle, Deadline: r.Limits.End,
 		OnProgress: r.Progress, Tick: r.Tick, Abort: r.Abort,
+	}
+	if c.Multiplex && to.Protocol >= hop.LinkProtocol {
+		request.Link = func() *transport.Request { return c.openLink(*to, sequence) }
 	}
 	if r.Handshake != nil {
 		request.Handshake = transport.NewHandshake(r.Handshake.Protocols) // with a key of its own

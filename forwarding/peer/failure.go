@@ -30,6 +30,11 @@ const (
 	FailureReplayed                        // another sender has used the hop token before
 )
 
+// String returns a short name for traces. The end of a context is no failure, so its name is empty.
+func (k FailureKind) String() string {
+	return [...]string{"", "not_sent", "not_connected", "lost", "silent", "no_first_byte", "late", "cut", "head_too_large", "no_verdict", "replayed"}[k]
+}
+
 // Failure is a failed [Func], as its caller must know it to decide what follows.
 type Failure struct {
 	Kind FailureKind

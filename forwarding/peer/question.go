@@ -131,14 +131,9 @@ func (c *Client) question(ctx context.Context, to Server, target string, read fu
 	return err
 }
 
-// get sends a question once.
-func (c *Client) get(ctx context.Context, to *Server, target string, sequence *hop.Sequence, read func(*transport.Response) error) error {
-	deadline, _ := ctx.Deadline()
-	connect := askTimeout
-	if !deadline.IsZero() {
-		connect = time.Until(deadline)
-	}
-	response, err := c.Transport.Do(ctx, &transport.Request{
+// newQuestion returns the request of a question.
+func (c *Client) newQuestion(to *Server, target string, sequence *hop.Sequence) *transport.Request {
+	return &transport.Request{
 		Target: c.target(to), Method: http.MethodGet, Path: target,
 		Sign: func() (transport.Field, error) {
 			signed, err := c.Keys.Sign(c.questionToken(to, target), sequence, hop.Binding{
@@ -149,8 +144,22 @@ func (c *Client) get(ctx context.Context, to *Server, target string, sequence *h
 			}
 			return transport.Field{Name: hop.HeaderToken, Value: signed}, err
 		},
-		ConnectTimeout: connect, Deadline: deadline,
-	}, transport.ReadOptions{RequireFraming: true})
+	}
+}
+
+// openLink returns the request that opens a link. If the server refuses its token, it is not signed again: a later request opens the link.
+func (c *Client) openLink(to Server, sequence *hop.Sequence) *transport.Request {
+	return c.newQuestion(&to, hop.PathLink, sequence)
+}
+
+// get sends a question once.
+func (c *Client) get(ctx context.Context, to *Server, target string, sequence *hop.Sequence, read func(*transport.Response) error) error {
+	request := c.newQuestion(to, target, sequence)
+	request.Deadline, _ = ctx.Deadline()
+	if request.ConnectTimeout = askTimeout; !request.Deadline.IsZero() {
+		request.ConnectTimeout = time.Until(request.Deadline)
+	}
+	response, err := c.Transport.Do(ctx, request, transport.ReadOptions{RequireFraming: true})
 	if err != nil {
 		return err
 	}

@@ -85,7 +85,7 @@ func (q *QueueEventStream) writeRefusal(w io.Writer, e *openai.Error) error {
 		if drained {
 			q.Stall = server.FinalWriteTimeout
 		}
-		_ = q.write(w, openai.NewStream(openai.StreamConfig{API: q.API}).AppendError(nil, e, q.RequestID))
+		_ = q.send(w, openai.NewStream(openai.StreamConfig{API: q.API}).AppendError(nil, e, q.RequestID))
 		server.LingerOnClose(q.Client) // a reset would discard the event
 	}
 	server.TruncateOnClose(q.Client)
@@ -112,6 +112,9 @@ func (q *QueueEventStream) end() {
 func (q *QueueEventStream) Close() error {
 	if q.Response != nil {
 		return q.Relay.Close()
+	}
+	if q.OnWritten != nil {
+		defer q.OnWritten()
 	}
 	if !q.ended {
 		q.setOutcome(Outcome{Kind: OutcomeClientGone, Err: io.ErrClosedPipe})
@@ -153,7 +156,7 @@ func (q *QueueEventStream) Tick() time.Duration {
 // writeComment writes to the client. As with a response, the request ends if the client does not read.
 func (q *QueueEventStream) writeComment(text []byte, now time.Time) {
 	q.wroteAt = now
-	if err := q.write(q.client, text); err != nil && q.Context.Err() == nil {
+	if err := q.send(q.client, text); err != nil && q.Context.Err() == nil {
 		q.Cancel(errors.Join(server.ErrClientGone, err))
 	}
 }

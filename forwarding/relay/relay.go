@@ -42,6 +42,8 @@ type Relay struct {
 	OnChunk   func()        // called after each piece, and after many of them not after all; may be nil
 	OnOutcome func(Outcome)
 	OnClose   func()
+	OnWrite   func([]byte) // called with each piece of the body before it is written, also of an error event; may be nil
+	OnWritten func()       // called by Close, when nothing more is written; may be nil, and may be called more than once
 	// EndUnknown means that nothing but the end of the engine's connection ends the response: it is completed with the reason
 	// close_delimited.
 	EndUnknown bool
@@ -104,7 +106,7 @@ func (r *Relay) deliver(w io.Writer) (int64, error) {
 			// The API's last event is in this piece. A client that reads it takes the response for complete.
 			r.setOutcome(Outcome{Kind: OutcomeCompleted})
 		}
-		if err := r.write(w, piece); err != nil {
+		if err := r.send(w, piece); err != nil {
 			r.closeWith(r.writeFailed(err))
 			return r.Response.Size(), err
 		}
@@ -133,7 +135,7 @@ func (r *Relay) follow(w io.Writer) (err error) {
 		}
 	}
 	r.Response.Follow(func(piece []byte) bool {
-		if err = r.write(w, piece); err == nil && r.OnChunk != nil {
+		if err = r.send(w, piece); err == nil && r.OnChunk != nil {
 			r.OnChunk()
 		}
 		return err == nil
@@ -151,6 +153,9 @@ func (r *Relay) followChunked(client *netconn.TryWriter) error {
 			return err
 		}
 		r.Response.FollowShared(after, func(piece []byte) bool {
+			if r.OnWrite != nil {
+				r.OnWrite(piece)
+			}
 			chunk = server.AppendChunk(chunk[:0], piece)
 			n, err := client.Write(chunk)
 			if rest = chunk[n:]; len(rest) > 0 || err != nil {
@@ -217,6 +222,14 @@ func (r *Relay) watchContext() {
 	}
 }
 
+// send writes a piece of the body.
+func (r *Relay) send(w io.Writer, p []byte) error {
+	if r.OnWrite != nil {
+		r.OnWrite(p)
+	}
+	return r.write(w, p)
+}
+
 func (r *Relay) write(w io.Writer, p []byte) error {
 	stall, began := r.stall(), time.Now()
 	// To move a deadline costs too much to do it for each piece.
@@ -261,7 +274,7 @@ func (r *Relay) finish(w io.Writer, err error) error {
 		if end.Kind == OutcomeDrained {
 			r.Stall = server.FinalWriteTimeout
 		}
-		_ = r.write(w, stream.AppendError(nil, errorEvent(end), r.RequestID))
+		_ = r.send(w, stream.AppendError(nil, errorEvent(end), r.RequestID))
 		server.LingerOnClose(r.Client) // a reset would discard the event
 	}
 	server.TruncateOnClose(r.Client)
@@ -294,6 +307,9 @@ func (r *Relay) closeWith(e Outcome) {
 
 // Close ends a response that was not written to its end. fasthttp calls it after WriteTo, too, when it has no effect.
 func (r *Relay) Close() error {
+	if r.OnWritten != nil {
+		defer r.OnWritten()
+	}
 	r.closeWith(r.writeFailed(io.ErrClosedPipe))
 	r.Response.Close()
 	return nil

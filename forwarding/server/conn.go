@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"colonnade/forwarding/httpguard"
+	"colonnade/forwarding/link"
 	"colonnade/forwarding/netconn"
 )
 
@@ -21,15 +22,18 @@ const (
 	FinalWriteTimeout = time.Second
 )
 
-// serverConn is a client's connection, and the only [net.Conn] that fasthttp sees. Reads pass through, from the socket upwards:
+// serverConn is a client's connection, and the only [net.Conn] that fasthttp sees. It is a socket, or a stream of a link: see newStreamConn. Reads
+// pass through, from the socket upwards:
 //
 //	tcp → tlsConn (after handshake) → readUntilIdle (keepAlive) → framing
 //
 // A close with unread input resets a connection, and the reset may discard a response that the client has not read yet. So after
 // LingerOnClose, Close first closes the write half and discards input for a while.
 type serverConn struct {
-	tcp     *netconn.Socket
+	lower   net.Conn         // tcp or linked
+	tcp     *netconn.Socket  // nil for a stream
 	tlsConn *netconn.TLSConn // over tcp; nil without TLS
+	linked  *link.Stream     // nil for a socket
 	watched watchedConn
 	keepAlive
 	tlsState
@@ -39,7 +43,7 @@ type serverConn struct {
 	framing   httpguard.Framing
 	// keptOpen is how many calls of Close have no effect: fasthttp closes a connection that was hijacked once it has taken its memory back.
 	keptOpen  atomic.Int32
-	stream    *stream // that the handler wants written; else nil
+	stream    *stream // that the handler wants written, or nil
 	readAhead []byte  // that fasthttp had read before a stream, and passed through framing
 	between   bool    // a stream has ended, and nothing was read since
 }
@@ -91,7 +95,7 @@ var errFraming = errors.New("malformed framing")
 // readNow reads without regard to a drain; before the handshake it reads encrypted bytes.
 func (c *serverConn) readNow(p []byte) (int, error) {
 	if !c.established {
-		return c.tcp.Read(p)
+		return c.lower.Read(p)
 	}
 	n, err := c.tlsConn.Read(p)
 	if errors.Is(err, io.ErrUnexpectedEOF) {
@@ -107,22 +111,28 @@ func (c *serverConn) Write(p []byte) (int, error) {
 	if c.tlsConn != nil {
 		return c.tlsConn.Write(p)
 	}
-	return c.tcp.Write(p)
+	return c.lower.Write(p)
 }
 
 // NewTryWriter returns a writer to a client's connection that does not wait; nil with TLS, and for any other connection.
 func NewTryWriter(c net.Conn) *netconn.TryWriter {
 	client, ok := c.(*serverConn)
-	if !ok || client.tlsConn != nil {
+	switch {
+	case !ok || client.tlsConn != nil:
 		return nil
+	case client.linked != nil:
+		return netconn.NewStreamTryWriter(client.linked)
 	}
 	return netconn.NewTryWriter(client.tcp)
 }
 
 // CloseWrite closes the write half, with TLS after close_notify.
 func (c *serverConn) CloseWrite() error {
-	if c.tlsConn != nil {
+	switch {
+	case c.tlsConn != nil:
 		return c.tlsConn.CloseWrite()
+	case c.linked != nil:
+		return c.linked.CloseWrite()
 	}
 	return c.tcp.CloseWrite()
 }
@@ -131,6 +141,9 @@ func (c *serverConn) CloseWrite() error {
 func (c *serverConn) Close() error {
 	if c.staysOpen() {
 		return nil
+	}
+	if c.linked != nil {
+		return c.linked.Close()
 	}
 	defer c.listener.unregister(c)
 	c.watched.watcher.forget(&c.watched)
@@ -173,8 +186,8 @@ func (c *serverConn) discardInput(until time.Time) {
 	}
 }
 
-func (c *serverConn) LocalAddr() net.Addr  { return c.tcp.LocalAddr() }
-func (c *serverConn) RemoteAddr() net.Addr { return c.tcp.RemoteAddr() }
+func (c *serverConn) LocalAddr() net.Addr  { return c.lower.LocalAddr() }
+func (c *serverConn) RemoteAddr() net.Addr { return c.lower.RemoteAddr() }
 
 // SetReadDeadline sets the deadline, which a drain may replace by an earlier one while the connection is idle.
 func (c *serverConn) SetReadDeadline(t time.Time) error {
@@ -182,7 +195,7 @@ func (c *serverConn) SetReadDeadline(t time.Time) error {
 		t = time.Now().Add(keepAliveTimeout) // fasthttp takes the connection for a new one
 	}
 	c.storeDeadline(t)
-	return c.tcp.SetReadDeadline(t)
+	return c.lower.SetReadDeadline(t)
 }
 
 // SetWriteDeadline sets the deadline of writes. With TLS, nothing can be written after it has passed.
@@ -190,7 +203,7 @@ func (c *serverConn) SetWriteDeadline(t time.Time) error {
 	if c.tlsConn != nil {
 		return c.tlsConn.SetWriteDeadline(t)
 	}
-	return c.tcp.SetWriteDeadline(t)
+	return c.lower.SetWriteDeadline(t)
 }
 
 // SetDeadline sets both deadlines.
@@ -199,16 +212,22 @@ func (c *serverConn) SetDeadline(t time.Time) error {
 }
 
 // LingerOnClose makes the close of a client's connection wait until its input has been discarded, so that the client gets the
-// response. It has no effect on other connections.
+// response. It has no effect on other connections, nor on a stream, whose end does not overtake the response.
 func LingerOnClose(c net.Conn) {
 	if client, ok := c.(*serverConn); ok {
 		client.lingers.Store(true)
 	}
 }
 
-// TruncateOnClose prevents close_notify on a client's connection with TLS, since the client would take it for the end of the response.
+// TruncateOnClose makes the close of a client's connection show that the response is not complete: it prevents close_notify with TLS, and resets a
+// stream behind what was written.
 func TruncateOnClose(c net.Conn) {
-	if client, ok := c.(*serverConn); ok && client.tlsConn != nil {
+	client, ok := c.(*serverConn)
+	switch {
+	case !ok:
+	case client.linked != nil:
+		client.linked.Abort()
+	case client.tlsConn != nil:
 		client.tlsConn.Poison()
 	}
 }

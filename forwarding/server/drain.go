@@ -52,11 +52,13 @@ func (s *Server) AwaitQuiet(ctx context.Context, t DrainTimings, expected func()
 }
 
 // StopAccepting refuses new connections, and returns when the listener is closed. A connection between two requests is closed once
-// its client has been silent for t.Quiet; a request that arrives before is served. No connection is reset.
+// its client has been silent for t.Quiet; a request that arrives before is served. No connection is reset. Then links take no further
+// streams, which their clients send elsewhere.
 func (s *Server) StopAccepting(t DrainTimings) {
 	s.Drain()
 	if l := s.stop(); l != nil {
 		l.closeGracefully(t.Quiet)
+		s.links.goAway()
 	}
 }
 
@@ -85,7 +87,10 @@ func (s *Server) Shutdown(ctx context.Context, t DrainTimings, cause error) erro
 		l.closeAll()
 		waitUntil(context.WithoutCancel(ctx), func() bool { return l.count() == 0 })
 	}
-	return s.inflight.Close()
+	s.links.running.Wait() // else they might still accept streams
+	err := s.inflight.Close()
+	s.links.workers.close()
+	return err
 }
 
 // waitUntil waits until done returns true, or ctx ends.

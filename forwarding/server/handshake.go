@@ -1,7 +1,6 @@
 package server
 
 import (
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -21,10 +20,9 @@ import (
 //	                     │                                      └─→ handshakeErr: the client wanted nothing but the handshake
 //	                     └─ plain HTTP ──────────────────────────→ handshakeErr: a 400 was sent
 type tlsState struct {
-	established     bool
-	handshakeErr    error               // returned by all further reads
-	chain           []*x509.Certificate // the client's certificate and its intermediates, on a listener for nodes
-	verifiedVersion uint64              // of the trust store by which chain was verified last
+	established  bool
+	handshakeErr error     // returned by all further reads
+	peer         *peerCert // nil before the handshake, and without mutual TLS
 }
 
 // helloBuffer is the size of the first read of a connection, in bytes.
@@ -59,8 +57,10 @@ func (c *serverConn) handshake() error {
 		c.handshakeErr = io.EOF // the handshake was the whole exchange, as in the challenge tls-alpn-01 (RFC 8737)
 		return c.handshakeErr
 	}
-	c.established, c.verifiedVersion = true, version
-	c.chain = state.PeerCertificates
+	c.established = true
+	if c.listener.peers != nil {
+		c.peer = newPeerCert(state.PeerCertificates, version)
+	}
 	c.restartIdle()
 	return nil
 }

@@ -3,6 +3,7 @@ package server
 import (
 	"github.com/valyala/fasthttp"
 
+	"colonnade/forwarding/hop"
 	"colonnade/forwarding/httpguard"
 	"colonnade/openai"
 )
@@ -13,9 +14,20 @@ const lengthChunked = -1
 // CheckHead checks a request's head as it was on the wire: see [httpguard.CheckHead]. Content-Length may announce at most maxBody
 // bytes.
 func CheckHead(h *fasthttp.RequestHeader, maxBody int) *openai.Error {
-	return httpguard.CheckHead(httpguard.RequestHead{
+	return httpguard.CheckHead(requestHead(h, maxBody))
+}
+
+// CheckLinkHead is CheckHead for a request that [Server.AcceptLink] may accept.
+func CheckLinkHead(h *fasthttp.RequestHeader) *openai.Error {
+	head := requestHead(h, 0)
+	head.Upgrade = hop.UpgradeLink
+	return httpguard.CheckHead(head)
+}
+
+func requestHead(h *fasthttp.RequestHeader, maxBody int) httpguard.RequestHead {
+	return httpguard.RequestHead{
 		Method: h.Method(), Target: h.RequestURI(), Protocol: h.Protocol(), Raw: h.RawHeaders(), Host: h.Host(), MaxBody: maxBody,
-	})
+	}
 }
 
 // skipRejectedBody keeps fasthttp from waiting for a body that the handler will not read, and from sending 100 Continue for it.

@@ -79,6 +79,9 @@ func (h *hijacks) take(c net.Conn) (func(*netconn.Conn), bool) {
 
 func wrapHijacked(c net.Conn) *netconn.Conn {
 	client := c.(*serverConn)
+	if client.linked != nil {
+		return netconn.WrapStream(client, client.linked)
+	}
 	return netconn.Wrap(client, client.tcp, client.tlsConn)
 }
 

@@ -118,7 +118,7 @@ type Request struct {
 
 	own      lazyctx.Context
 	inflight *Inflight
-	client   *watchedConn // nil = not watched
+	client   *watchedConn // nil = not watched, or by its link
 	body     []byte       // of bodyMemory
 	closed   bool
 
@@ -134,6 +134,10 @@ func (r *Request) WatchClient(conn net.Conn) error {
 	client, ok := conn.(*serverConn)
 	if !ok {
 		return fmt.Errorf("cannot watch client: a %T is no connection of a server", conn)
+	}
+	if client.linked != nil {
+		client.linked.OnReset(func(error) { r.Cancel(ErrClientGone) })
+		return nil
 	}
 	watched := &client.watched
 	if err := watched.watcher.watch(watched, &r.own); err != nil {

@@ -40,6 +40,9 @@ type keepAlive struct {
 // onConnState follows the requests of a connection. fasthttp calls it.
 func onConnState(nc net.Conn, state fasthttp.ConnState) {
 	c := nc.(*serverConn)
+	if c.linked != nil {
+		return // a stream has one request, and ends
+	}
 	switch state {
 	case fasthttp.StateNew: // idle since it was accepted
 	case fasthttp.StateIdle:

@@ -118,6 +118,7 @@ func (l *listener) register(tcp *net.TCPConn) *serverConn {
 
 func (l *listener) newConn(tcp *net.TCPConn) *serverConn {
 	c := &serverConn{tcp: netconn.NewSocket(tcp), keepAlive: keepAlive{listener: l}}
+	c.lower = c.tcp
 	if l.tls != nil {
 		c.tlsConn = netconn.NewTLS(c.tcp, func(raw net.Conn) *tls.Conn { return tls.Server(raw, l.tls) }, c.noteBytes)
 	}

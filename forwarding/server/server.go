@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"colonnade/forwarding/link"
 	"colonnade/forwarding/peertls"
 	"colonnade/openai"
 )
@@ -43,6 +45,8 @@ type Config struct {
 	MaxConns int
 	// OnRefusedConn, unless it is nil, is called for each connection that is refused by MaxPerIP or by the limit for all.
 	OnRefusedConn func()
+	// Flusher is shared by the links that [Server.AcceptLink] serves; nil = each writes alone.
+	Flusher *link.Flusher
 	// TLS is the configuration of a listener for any client. A connection whose handshake agrees on a protocol other than HTTP/1.1 ends
 	// with that handshake. Peers is the certificate of a listener for nodes only. Without either, connections use no TLS.
 	TLS   *tls.Config
@@ -66,6 +70,7 @@ func (c *Config) tls() *tls.Config {
 type Server struct {
 	http     *fasthttp.Server
 	limiter  *connLimiter
+	links    links
 	tls      *tls.Config         // nil = without TLS
 	peers    *peertls.TrustStore // nil = any client is accepted
 	logger   *slog.Logger
@@ -83,6 +88,8 @@ type Server struct {
 func New(c Config) *Server {
 	s := &Server{inflight: c.Inflight, logger: c.Logger, tls: c.tls(), peers: c.Peers}
 	s.limiter = newConnLimiter(&c, s.tls != nil)
+	s.links.logger, s.links.flusher = c.Logger, c.Flusher
+	s.links.workers.serve = func(stream *serverConn) { _ = s.http.ServeConn(stream) } // which closes it
 	s.http = &fasthttp.Server{
 		Handler: func(rc *fasthttp.RequestCtx) {
 			rc.Conn().(*serverConn).noteRequest()
@@ -111,7 +118,7 @@ func New(c Config) *Server {
 		ReadTimeout:                  readTimeout,
 		IdleTimeout:                  keepAliveTimeout,
 		ReadBufferSize:               MaxHead,
-		Concurrency:                  2 * MaxConns, // connLimiter allows fewer, and refuses others with a reason
+		Concurrency:                  math.MaxInt32, // connLimiter allows fewer, and refuses others with a reason; streams are of nodes of the fleet
 		DisablePreParseMultipartForm: true,
 		NoDefaultServerHeader:        true,
 		NoDefaultContentType:         true,
@@ -157,8 +164,8 @@ func (s *Server) markLast(rc *fasthttp.RequestCtx) {
 	if rc.Hijacked() {
 		return
 	}
-	// A proxy on the path may take the connection for a tunnel after any response to an upgrade.
-	if s.draining.Load() || mayHaveUnread(rc) || len(rc.Request.Header.Peek("Upgrade")) > 0 {
+	// A stream of a link carries one exchange. A proxy on the path may take the connection for a tunnel after any response to an upgrade.
+	if isStream(rc.Conn()) || s.draining.Load() || mayHaveUnread(rc) || len(rc.Request.Header.Peek("Upgrade")) > 0 {
 		rc.SetConnectionClose()
 	}
 	if rc.Response.ConnectionClose() {

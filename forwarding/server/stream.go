@@ -84,6 +84,9 @@ func (s *Server) writeStream(c *serverConn, body *stream) {
 	case err != nil:
 		s.logger.Debug("stream was not written to its end", "error", err)
 	}
+	if err != nil {
+		TruncateOnClose(c)
+	}
 	if err != nil || body.last {
 		_ = c.Close()
 		return

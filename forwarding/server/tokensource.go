@@ -38,13 +38,14 @@ func verifiedLeaf(p *peertls.TrustStore, c net.Conn) (*x509.Certificate, error) 
 		return nil, nil //nolint:nilnil // without mutual TLS
 	}
 	client := c.(*serverConn)
-	if version := p.Version(); version != client.verifiedVersion {
-		if err := p.VerifyClient(client.chain); err != nil {
-			return nil, fmt.Errorf("%w: %w", hop.ErrBadToken, err)
+	leaf, err := client.peer.verify(p)
+	if err != nil {
+		if client.linked != nil {
+			client.linked.Link().GoAway() // a node with another certificate must show it on a new connection
 		}
-		client.verifiedVersion = version
+		return nil, fmt.Errorf("%w: %w", hop.ErrBadToken, err)
 	}
-	return client.chain[0], nil
+	return leaf, nil
 }
 
 // checkSource compares the signer of a token with the node that a certificate names: the entry of a token that has visited no server, else

@@ -16,7 +16,7 @@ import (
 // readBuffer is the size limit of a response's head and of one read of its body, in bytes.
 const readBuffer = 16 << 10
 
-// conn is a connection to a server. It serves one exchange at a time.
+// conn is a connection to a server, which serves one exchange at a time, or a stream of a link, which serves one.
 type conn struct {
 	*netconn.Conn
 	br           *bufio.Reader
@@ -48,7 +48,9 @@ func (t *Transport) dial(ctx context.Context, r *Request, began time.Time) (*con
 		return nil, err
 	}
 	tcp := nc.(*net.TCPConn)
-	_ = tcp.SetReadBuffer(netconn.SocketBuffer)
+	if r.Upgrade == "" { // a link carries many responses, and bounds what each may have unread
+		_ = tcp.SetReadBuffer(netconn.SocketBuffer)
+	}
 	socket := netconn.NewSocket(tcp)
 	c := &conn{transport: t, target: to, trustVersion: to.Peer.Version()} // before the handshake, so that a change during it counts as one after it
 	var secure *netconn.TLSConn
@@ -60,7 +62,7 @@ func (t *Transport) dial(ctx context.Context, r *Request, began time.Time) (*con
 		}
 	}
 	c.Conn = netconn.New(socket, secure)
-	c.Pump, c.cancel, c.sent = t.pump, c.Cancel, c.releaseHead
+	c.Pump, c.Flusher, c.cancel, c.sent = t.pump, &t.links.flusher, c.Cancel, c.releaseHead
 	return c, nil
 }
 
@@ -85,6 +87,9 @@ func (c *conn) send(r *Request, began time.Time) (int64, error) {
 		return 0, fmt.Errorf("%w: %w", errNotValid, err)
 	}
 	inFirst := min(len(r.Body), readBuffer)
+	if c.Stream() != nil {
+		inFirst = len(r.Body)
+	}
 	first, rest := append(head, r.Body[:inFirst]...), r.Body[inFirst:]
 	*c.head = first
 	if r.Precondition != nil && !r.Precondition() {
@@ -116,6 +121,12 @@ func (c *conn) releaseHead() {
 // of turn. If there is a second part, which may take long, it holds back the last byte and looks again: until then, the server does not
 // have the request.
 func (c *conn) write(first, rest []byte) (int64, error) {
+	if s := c.Stream(); s != nil && !c.CanAsk() {
+		if err := s.Open(first, true); err != nil {
+			return 0, err
+		}
+		return int64(len(first)), nil
+	}
 	if len(rest) == 0 && c.CanAsk() {
 		return c.ask(first)
 	}

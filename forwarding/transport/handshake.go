@@ -73,6 +73,17 @@ func (h *Handshake) check(response *head) error {
 	return nil
 }
 
+// checkUpgrade returns an error unless response, which has status 101, accepts the upgrade that was requested.
+func (r *Request) checkUpgrade(response *head) error {
+	if r.Upgrade == "" {
+		return r.Handshake.check(response)
+	}
+	if !strings.EqualFold(response.get("upgrade"), r.Upgrade) || !hasOption(response.get("connection"), "upgrade") {
+		return fmt.Errorf("%w: status 101 without an upgrade to %s", errMalformed, r.Upgrade)
+	}
+	return nil
+}
+
 // hasOption reports whether the value of a Connection header lists option.
 func hasOption(list, option string) bool {
 	for o := range strings.SplitSeq(list, ",") {
@@ -83,7 +94,7 @@ func hasOption(list, option string) bool {
 	return false
 }
 
-// Upgraded reports whether the server has accepted the handshake: the connection is a WebSocket now.
+// Upgraded reports whether the server has accepted the handshake, or the upgrade: the connection is a WebSocket now, or has the other protocol.
 func (resp *Response) Upgraded() bool { return resp.upgraded }
 
 // TakeConn returns the connection of an upgraded response, which the caller must close. It reports false if the context has ended

@@ -186,6 +186,11 @@ func (resp *Response) finish() {
 	}
 	resp.conn = nil
 	resp.DetachContext()
+	if s := c.Stream(); s != nil {
+		s.Finish()
+		resp.transport.releaseReader(c)
+		return
+	}
 	reusable := !resp.connCancelled && !resp.head.close && resp.body.framing != framingClose && resp.body.held == 0
 	if reusable && c.br.Buffered() > 0 {
 		behind, _ := c.br.Peek(c.br.Buffered())

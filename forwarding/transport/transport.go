@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"colonnade/forwarding/link"
 	"colonnade/forwarding/netconn"
 )
 
@@ -19,20 +20,34 @@ type Transport struct {
 	readers sync.Pool // of *bufio.Reader
 	heads   sync.Pool // of *[]byte, for requests while they are sent
 	idle    idleConns
+	links   links
 	pump    *netconn.Pump // of streams
 }
 
 // New returns a transport. The caller must call Run.
 func New(logger *slog.Logger) *Transport {
-	return &Transport{
+	t := &Transport{
 		readers: sync.Pool{New: func() any { return bufio.NewReaderSize(nil, readBuffer) }},
 		heads:   sync.Pool{New: func() any { return new([]byte) }},
-		pump:    netconn.NewPump(),
 		idle:    idleConns{logger: logger, lists: map[Target]*idleList{}, distrusted: map[string]time.Time{}},
+		links:   links{logger: logger, targets: map[Target]*linkSet{}},
 	}
+	t.links.transport = t
+	t.links.ctx, t.links.cancel = context.WithCancel(context.Background())
+	t.pump = netconn.NewPump(&t.links.flusher)
+	return t
 }
 
-// Run closes connections that have been idle for too long, until ctx ends; then it closes all idle ones.
+// Flusher returns what the steps of responses flush: see [Response.FollowShared]. A stream of a link to which such a step writes must have it.
+func (t *Transport) Flusher() *link.Flusher { return &t.links.flusher }
+
+// LinkStats are the numbers of links to other nodes and of their streams.
+type LinkStats struct{ Links, Streams int }
+
+// LinkStats returns how many links and streams are open.
+func (t *Transport) LinkStats() LinkStats { return t.links.stats() }
+
+// Run closes connections that have been idle for too long, until ctx ends; then it closes all idle ones, and all links.
 func (t *Transport) Run(ctx context.Context) error {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -40,8 +55,10 @@ func (t *Transport) Run(ctx context.Context) error {
 		select {
 		case now := <-tick.C:
 			t.idle.expire(now)
+			t.links.expire(now)
 		case <-ctx.Done():
 			t.idle.close()
+			t.links.close()
 			t.pump.Close()
 			return nil
 		}
@@ -79,13 +96,22 @@ func (t *Transport) releaseReader(c *conn) {
 // [Response.Close] does, and returns the context's cause. Any other failure is an [ExchangeError]. The caller must close the
 // response.
 //
-// If a kept connection cannot be used any more, and the server cannot have received the whole request, Do sends it on another.
+// If a kept connection cannot be used any more, and the server cannot have received the whole request, Do sends it on another; likewise if a link has not
+// sent it.
 func (t *Transport) Do(ctx context.Context, r *Request, s ReadOptions) (*Response, error) {
 	if cause := r.cause(ctx); cause != nil {
 		return nil, cause
 	}
 	began := time.Now()
-	for r.Handshake == nil { // which keeps its connection, so it gets a new one
+	if r.Link != nil && len(r.Body) <= MaxLinkBody && !r.upgrades() {
+		if l := t.links.take(r); l != nil {
+			resp, err := t.exchange(ctx, t.overLink(l, r.Target), r, s, began)
+			if !errors.Is(err, link.ErrNotSent) {
+				return resp, err
+			}
+		}
+	}
+	for !r.upgrades() { // which keeps its connection, so it gets a new one
 		c := t.idle.take(r.Target, r.Account, began)
 		if c == nil {
 			break
@@ -170,7 +196,7 @@ func (resp *Response) begin(r *Request, s ReadOptions, began time.Time) error {
 	}
 	if h.status == 101 {
 		resp.upgraded = true
-		return r.Handshake.check(&resp.head)
+		return r.checkUpgrade(&resp.head)
 	}
 	if err := resp.readFirst(s); err != nil {
 		return err
@@ -185,7 +211,7 @@ func (resp *Response) begin(r *Request, s ReadOptions, began time.Time) error {
 func (resp *Response) sendFailed(n int64, err error) (answered bool, _ error) {
 	c := resp.conn
 	switch {
-	case errors.Is(err, ErrNotSent), errors.Is(err, errNotValid), n == 0 && errors.Is(err, errStale):
+	case errors.Is(err, ErrNotSent), errors.Is(err, errNotValid), errors.Is(err, link.ErrNotSent), n == 0 && errors.Is(err, errStale):
 		resp.lingerLimit = 0 // the server has nothing to end
 		return false, err
 	case c.kept && !netconn.IsTimeout(err) && !c.Cancelled():
