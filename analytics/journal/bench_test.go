@@ -101,3 +101,37 @@ func cpuTime(b *testing.B) int64 {
 	}
 	return used.Utime.Nano() + used.Stime.Nano()
 }
+
+// Following a journal: what a line costs that is passed on as it is.
+func BenchmarkRead(b *testing.B) {
+	dir := b.TempDir()
+	l, err := journal.Open(journal.Config{Dir: dir, Node: "ams-1"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer l.Close()
+	const events = 50_000
+	for range events {
+		l.Append(finalEvent())
+	}
+	b.ReportAllocs()
+	defer reportCPU(b)()
+	left := 0
+	var r *journal.Follower
+	for b.Loop() {
+		if left == 0 {
+			if r, err = journal.NewFollower(dir, "ams-1", nil); err != nil {
+				b.Fatal(err)
+			}
+			if err := r.Look(); err != nil {
+				b.Fatal(err)
+			}
+			left = events
+		}
+		if line, err := r.Peek(); line == nil || err != nil {
+			b.Fatal("no line", err)
+		}
+		r.Next()
+		left--
+	}
+}

@@ -72,6 +72,9 @@
 // and begins, so that a storm of refusals drops refusals only. The bound is exceeded only if the begins that are open at once
 // fill it alone.
 //
+// The file counts says how many final events each full segment has, or had when it was dropped. So a [Follower] that was away for long, in
+// this process or another, knows exactly how many events it has missed, up to the last 2000 segments.
+//
 // The disk may have less than the bound. Events that do not bill leave the last free space of the disk, the reserve, to those
 // that do, of this node and of others on the same disk: when less is free, the oldest segment of refusals, else of requests, is
 // dropped, and if that does not suffice, the event is not kept, and counted.

@@ -17,6 +17,7 @@ func appendEvent(dst []byte, e *analytics.Event) []byte {
 	o.always("event_id", e.EventID)
 	o.always("request_id", e.RequestID)
 	o.text("client_request_id", e.ClientRequestID)
+	o.text("trace_id", e.TraceID)
 	o.always("kind", string(e.Kind))
 	o.always("phase", string(e.Phase))
 	o.time("time", e.Time)

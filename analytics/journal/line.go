@@ -33,20 +33,25 @@ func appendLine(dst []byte, e *analytics.Event) []byte {
 	return append(dst, '\n')
 }
 
-// parseLine parses a line without its newline. Its errors wrap ErrCorrupt.
-func parseLine(line []byte) (analytics.Event, error) {
+// checkLine returns the JSON of a line without its newline, in the memory of the line. Its errors wrap ErrCorrupt.
+func checkLine(line []byte) ([]byte, error) {
 	if len(line) <= crcDigits || line[crcDigits] != ' ' {
-		return analytics.Event{}, fmt.Errorf("no checksum: %w", ErrCorrupt)
+		return nil, fmt.Errorf("no checksum: %w", ErrCorrupt)
 	}
 	body := line[crcDigits+1:]
 	var written [crcDigits / 2]byte
 	if _, err := hex.Decode(written[:], line[:crcDigits]); err != nil {
-		return analytics.Event{}, fmt.Errorf("checksum %q: %w", line[:crcDigits], ErrCorrupt)
+		return nil, fmt.Errorf("checksum %q: %w", line[:crcDigits], ErrCorrupt)
 	}
 	sum := crc32.Checksum(body, castagnoli)
 	if want := binary.BigEndian.Uint32(written[:]); want != sum {
-		return analytics.Event{}, fmt.Errorf("checksum is %08x, that of the line is %08x: %w", want, sum, ErrCorrupt)
+		return nil, fmt.Errorf("checksum is %08x, that of the line is %08x: %w", want, sum, ErrCorrupt)
 	}
+	return body, nil
+}
+
+// parseEvent parses the JSON of a line. Its errors wrap ErrCorrupt.
+func parseEvent(body []byte) (analytics.Event, error) {
 	var e analytics.Event
 	if err := json.Unmarshal(body, &e); err != nil {
 		return analytics.Event{}, fmt.Errorf("%w: %w", ErrCorrupt, err)

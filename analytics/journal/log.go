@@ -90,6 +90,9 @@ func (l *Log) appendLocked(e *analytics.Event, line []byte) {
 	if to != &l.begins && (written || l.dir == "") {
 		l.stats.Appended++
 	}
+	if written && e.Phase == analytics.PhaseEnd {
+		to.newest.finals++
+	}
 	switch e.Phase {
 	case analytics.PhaseBegin:
 		begin := openBegin{in: to}

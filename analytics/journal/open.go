@@ -91,6 +91,9 @@ func (l *Log) openDir(segmentBytes int64) error {
 	if l.begins, err = openSegments(l.dir, beginsPrefix, "begins of requests", segmentBytes/2); err != nil {
 		return err
 	}
+	if err := openCounts(l.dir, &l.billing, &l.requests, &l.refusals); err != nil {
+		return err
+	}
 	l.reserve = reserve{segmentBytes: segmentBytes}
 	return l.closeEarlierRun()
 }

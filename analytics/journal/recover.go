@@ -63,6 +63,7 @@ func (l *Log) openLocked() (map[string]leftOpen, error) {
 				return nil, err
 			}
 		}
+		_ = s.record() // likewise
 	}
 	return open, nil
 }
@@ -71,7 +72,7 @@ func (l *Log) openLocked() (map[string]leftOpen, error) {
 // killed process has left behind the last line.
 func (l *Log) replayLocked(s *segments, replayed *segment, open map[string]leftOpen) error {
 	path, end := segmentPath(s.dir, s.prefix, replayed.number), int64(0)
-	torn := false
+	torn, finals := false, 0
 	for e, err := range readSegment(path, &end, false) {
 		switch {
 		case errors.Is(err, ErrTorn), errors.Is(err, ErrCorrupt):
@@ -84,7 +85,11 @@ func (l *Log) replayLocked(s *segments, replayed *segment, open map[string]leftO
 			open[e.EventID] = leftOpen{begin: e, in: s}
 		case e.Phase == analytics.PhaseEnd:
 			delete(open, e.EventID)
+			finals++
 		}
+	}
+	if !replayed.recorded {
+		replayed.finals = finals
 	}
 	if !torn && replayed.bytes > end && os.Truncate(path, end) == nil {
 		replayed.bytes = end

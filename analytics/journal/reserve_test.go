@@ -69,7 +69,7 @@ func TestRequestsLeaveRoomForInferences(t *testing.T) {
 	entry, colo := c, c
 	entry.Node, colo.Node = "edge-1", "ams-1"
 	edge, ams := open(t, entry), open(t, colo)
-	const storm, inferences = 3000, 150
+	const storm, inferences = 3000, 60
 	for i := range storm {
 		id := fmt.Sprint(i)
 		edge.Append(request(id, analytics.PhaseBegin, ""))

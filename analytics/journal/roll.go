@@ -35,6 +35,9 @@ func (l *Log) startSegmentLocked(to *segments) error {
 	if err := to.roll(number, first, carried); err != nil {
 		return err
 	}
+	if to != &l.begins {
+		_ = to.record() // if it fails, the next roll tries again
+	}
 	switch to {
 	case &l.billing:
 		l.flushedLocked()
@@ -56,6 +59,7 @@ func (l *Log) flushedLocked() {
 		delete(l.open, id)
 	}
 	l.billing.newest.events += len(l.pendingEnds)
+	l.billing.newest.finals += len(l.pendingEnds)
 	l.stats.Appended += uint64(len(l.pendingEnds))
 	l.stats.Crashed += uint64(len(l.pendingEnds))
 	l.logger.Warn("ended requests that were open when an earlier run died", "requests", len(l.pendingEnds))

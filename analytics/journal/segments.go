@@ -1,7 +1,7 @@
 package journal
 
 import (
-	"bytes"
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -29,6 +29,9 @@ type segment struct {
 	number int
 	bytes  int64
 	events int // events whose newest copy is in this segment; notCounted: unknown, of an earlier run
+	finals int // final events in this segment; notCounted likewise
+
+	recorded bool // finals stand in the file of counts
 }
 
 // segments are the files of one kind: full ones, and the newest, which grows. Not safe for concurrent use.
@@ -113,7 +116,7 @@ func listSegments(dir, prefix string) ([]segment, error) {
 		if err != nil {
 			return nil, fmt.Errorf("cannot list segments: %w", err)
 		}
-		found = append(found, segment{number: number, bytes: info.Size(), events: notCounted})
+		found = append(found, segment{number: number, bytes: info.Size(), events: notCounted, finals: notCounted})
 	}
 	slices.SortFunc(found, func(a, b segment) int { return a.number - b.number })
 	return found, nil
@@ -188,36 +191,53 @@ func (s *segments) removeOlder() error {
 	return failed
 }
 
-// dropOldest removes the oldest full segment and returns the number of its events.
+// dropOldest removes the oldest full segment and returns the number of its events. Its final events are recorded first, so that a reader
+// that has not come so far knows how many it has missed.
 func (s *segments) dropOldest() (int, error) {
-	oldest := s.older[0]
-	s.older = slices.Delete(s.older, 0, 1)
+	oldest := &s.older[0]
 	path := segmentPath(s.dir, s.prefix, oldest.number)
 	var err error
-	if oldest.events == notCounted {
-		oldest.events, err = countLines(path)
+	if oldest.events == notCounted || oldest.finals == notCounted {
+		var lines int
+		if lines, oldest.finals, err = countLines(path); oldest.events == notCounted {
+			oldest.events = lines
+		}
 	}
-	if err = errors.Join(err, os.Remove(path)); err != nil {
+	unrecorded := s.record()
+	err = errors.Join(err, os.Remove(path))
+	if unrecorded != nil {
+		err = errors.Join(err, s.record()) // the disk may have been full
+	}
+	events := oldest.events
+	s.older = slices.Delete(s.older, 0, 1)
+	if err != nil {
 		err = fmt.Errorf("cannot drop segment: %w", err)
 	}
-	return oldest.events, err
+	return events, err
 }
 
-func countLines(path string) (int, error) {
+// countLines returns how many lines a segment has, and how many of them are final events.
+func countLines(path string) (lines, finals int, err error) {
 	file, err := os.Open(path)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	defer file.Close()
-	lines, buffer := 0, make([]byte, 64<<10)
+	reader := bufio.NewReaderSize(file, 64<<10)
 	for {
-		n, err := file.Read(buffer)
-		lines += bytes.Count(buffer[:n], []byte{'\n'})
-		if errors.Is(err, io.EOF) {
-			return lines, nil
-		}
-		if err != nil {
-			return lines, err
+		line, err := reader.ReadSlice('\n')
+		switch {
+		case err == nil:
+			lines++
+			fallthrough
+		case errors.Is(err, bufio.ErrBufferFull):
+			if isFinal(line) {
+				finals++
+			}
+		case errors.Is(err, io.EOF):
+			return lines, finals, nil
+		default:
+			return lines, finals, err
 		}
 	}
 }

@@ -29,6 +29,24 @@ func RegisterConnections(reg Registerer, state func() ConnStats) {
 	})
 }
 
+// LinkStats are the links of a node and their streams, each of which carries a request.
+type LinkStats struct{ Links, Streams int }
+
+// RegisterLinks registers the metrics of a node's links to other nodes. direction is in (the other node has opened them) or out; state is called at each scrape.
+func RegisterLinks(reg Registerer, direction string, state func() LinkStats) {
+	labels := prometheus.Labels{"direction": direction}
+	links := prometheus.NewDesc("colonnade_links", "Open links: connections between nodes that carry many requests, by direction: in (of nodes that send this one requests) or out (of nodes that get requests).", nil, labels)
+	streams := prometheus.NewDesc("colonnade_link_streams", "Requests that are carried by links, by direction as colonnade_links.", nil, labels)
+	reg.MustRegister(stateCollector{
+		descs: []*prometheus.Desc{links, streams},
+		collect: func(out chan<- prometheus.Metric) {
+			s := state()
+			out <- gauge(links, float64(s.Links))
+			out <- gauge(streams, float64(s.Streams))
+		},
+	})
+}
+
 // RegisterCertificate registers when a certificate expires. listener is public or peer; expires is called at each
 // scrape, and its zero value stands for no certificate.
 func RegisterCertificate(reg Registerer, listener string, expires func() time.Time) {

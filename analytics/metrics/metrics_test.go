@@ -71,6 +71,18 @@ func TestConnectionsAreReadWhenScraped(t *testing.T) {
 		colonnade_connections_refused_total{reason="total"} 2`)
 }
 
+func TestLinksAreReadWhenScraped(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	now := metrics.LinkStats{Links: 1}
+	metrics.RegisterLinks(reg, "in", func() metrics.LinkStats { return now })
+	metrics.RegisterLinks(reg, "out", func() metrics.LinkStats { return metrics.LinkStats{} })
+	now = metrics.LinkStats{Links: 2, Streams: 300}
+	compare(t, reg, `
+		colonnade_links{direction="in"} 2
+		colonnade_link_streams{direction="in"} 300
+		colonnade_links{direction="out"} 0`)
+}
+
 func TestColoStateIsReadWhenScraped(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	endpoint := func(state string) permits.EndpointStats {

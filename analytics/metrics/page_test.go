@@ -15,6 +15,7 @@ import (
 	"colonnade/analytics"
 	"colonnade/analytics/journal"
 	"colonnade/analytics/metrics"
+	"colonnade/analytics/ship"
 	"colonnade/internal/docpage"
 	"colonnade/permits"
 )
@@ -39,6 +40,7 @@ func entryMetrics() *metrics.Registry {
 	metrics.RegisterColos(reg, func() []metrics.ColoState { return []metrics.ColoState{{Colo: "c"}} })
 	metrics.RegisterCertificate(reg, "public", time.Now)
 	metrics.RegisterRedis(reg, func() bool { return true })
+	metrics.RegisterLinks(reg, "out", func() metrics.LinkStats { return metrics.LinkStats{} })
 	nodeMetrics(reg)
 	return reg
 }
@@ -58,6 +60,8 @@ func coloMetrics() *metrics.Registry {
 	abroad.ColoID, abroad.Endpoint, abroad.ExternalEndpoint = "c", "e", true
 	m.Finished(abroad)
 	m.QueueWait("p", time.Second)
+	metrics.RegisterLinks(reg, "in", func() metrics.LinkStats { return metrics.LinkStats{} })
+	metrics.RegisterLinks(reg, "out", func() metrics.LinkStats { return metrics.LinkStats{} })
 	m.Retried("p")
 	m.Forwarded(finished())
 	metrics.RegisterGrants(reg, func() bool { return true })
@@ -71,7 +75,9 @@ func nodeMetrics(reg *metrics.Registry) {
 	metrics.RegisterConfig(reg, func() metrics.ConfigState { return metrics.ConfigState{} })
 	metrics.RegisterConnections(reg, func() metrics.ConnStats { return metrics.ConnStats{} })
 	metrics.RegisterOutOfTurn(reg, func() int { return 0 })
+	metrics.RegisterSpans(reg, func() metrics.Spans { return metrics.Spans{} })
 	metrics.RegisterEvents(reg, func() journal.Stats { return journal.Stats{} })
+	metrics.RegisterSinks(reg, func() []ship.Stats { return []ship.Stats{{Name: "s"}} })
 	metrics.RegisterProblems(reg, func() map[metrics.ProblemLabels]int {
 		return map[metrics.ProblemLabels]int{{Kind: "no_model", Severity: "error"}: 0}
 	})

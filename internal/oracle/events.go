@@ -48,9 +48,10 @@ func (a *Events) add(e analytics.Event) {
 }
 
 // Problems returns violations of what holds at rest: each begin has an end, and, if entries log here too, each request has
-// exactly one final event of an entry. Nodes that were restarted may have written an end twice, or part of a line.
+// exactly one final event of an entry, and no event has a field that the schema does not have there. Nodes that were restarted may have
+// written an end twice, or part of a line.
 func (a *Events) Problems(entries, restarted bool) []string {
-	var found []string
+	found := a.fieldProblems()
 	for id, e := range a.Begins {
 		if _, ended := a.Ends[id]; !ended {
 			found = append(found, fmt.Sprintf("events: request %s: begin %s of node %s has no end", e.RequestID, id, e.Node))

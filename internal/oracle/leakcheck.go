@@ -3,14 +3,16 @@ package oracle
 import (
 	"fmt"
 	"os"
-	"testing"
+
 	"time"
+
+	"go.uber.org/goleak"
 )
 
 // LeakCheck runs the tests of a package, like testing.M, and fails if the process has more file descriptors or a larger heap
 // afterwards. While several tests run, neither can be attributed to one.
 type LeakCheck struct {
-	Tests *testing.M
+	Tests goleak.TestingM
 }
 
 // Run returns the exit code of the process.

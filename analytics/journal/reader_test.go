@@ -1,6 +1,9 @@
 package journal_test
 
 import (
+	"bytes"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -20,9 +23,45 @@ func at(request string, second int) *analytics.Event {
 	return e
 }
 
+// tail reads events as a command that follows them does.
+type tail struct {
+	*journal.Reader
+	bad int
+}
+
 // newTail returns a tail that wants all final events.
-func newTail(dir string) *journal.Tail {
-	return journal.NewTail(dir, func(*analytics.Event) bool { return true })
+func newTail(dir string) *tail {
+	return &tail{Reader: journal.NewReader(journal.ReaderConfig{Dir: dir})}
+}
+
+// next returns the events that were not read yet.
+func (r *tail) next() (events []analytics.Event, err error) {
+	for line, err := range r.Lines() {
+		switch {
+		case errors.Is(err, journal.ErrTorn), errors.Is(err, journal.ErrCorrupt):
+			r.bad++
+			continue
+		case err != nil:
+			return events, err
+		}
+		var e analytics.Event
+		if err := json.Unmarshal(line.JSON, &e); err != nil {
+			return events, err
+		}
+		if !e.Time.Equal(line.Time) {
+			return events, fmt.Errorf("the time is %v, want %v", line.Time, e.Time)
+		}
+		events = append(events, e)
+	}
+	return events, nil
+}
+
+// last returns the newest n events.
+func (r *tail) last(n int) ([]analytics.Event, error) {
+	if err := r.SkipToLast(n); err != nil {
+		return nil, err
+	}
+	return r.next()
 }
 
 func ids(events []analytics.Event) string {
@@ -33,23 +72,23 @@ func ids(events []analytics.Event) string {
 	return strings.Join(out, " ")
 }
 
-func wantLast(t *testing.T, tail *journal.Tail, n int, want string) {
+func wantLast(t *testing.T, tail *tail, n int, want string) {
 	t.Helper()
-	if got, err := tail.Last(n); err != nil || ids(got) != want {
+	if got, err := tail.last(n); err != nil || ids(got) != want {
 		t.Errorf("last %d: got %q, %v, want %q", n, ids(got), err, want)
 	}
 }
 
-func wantNext(t *testing.T, tail *journal.Tail, want string) {
+func wantNext(t *testing.T, tail *tail, want string) {
 	t.Helper()
-	if got, err := tail.Next(); err != nil || ids(got) != want {
+	if got, err := tail.next(); err != nil || ids(got) != want {
 		t.Errorf("next: got %q, %v, want %q", ids(got), err, want)
 	}
 }
 
-func wantBad(t *testing.T, tail *journal.Tail, want int) {
+func wantBad(t *testing.T, tail *tail, want int) {
 	t.Helper()
-	if got := tail.Bad(); got != want {
+	if got := tail.bad; got != want {
 		t.Errorf("%d bad lines, want %d", got, want)
 	}
 }
@@ -96,7 +135,7 @@ func lineOf(t testing.TB, e *analytics.Event) string {
 	return string(line)
 }
 
-func TestTailMergesNodes(t *testing.T) {
+func TestReaderMergesNodes(t *testing.T) {
 	dir := t.TempDir()
 	one, two := open(t, journal.Config{Dir: dir}), open(t, journal.Config{Dir: dir, Node: "b/2"})
 	tail := newTail(dir)
@@ -117,10 +156,11 @@ func TestTailMergesNodes(t *testing.T) {
 }
 
 // Only wanted events are returned, and no begins.
-func TestTailFilters(t *testing.T) {
+func TestReaderFilters(t *testing.T) {
 	dir := t.TempDir()
 	l := open(t, journal.Config{Dir: dir})
-	tail := journal.NewTail(dir, func(e *analytics.Event) bool { return e.RequestID != "x" })
+	tail := newTail(dir)
+	tail.Reader = journal.NewReader(journal.ReaderConfig{Dir: dir, Want: func(b []byte) bool { return !bytes.Contains(b, []byte(`"request_id":"x"`)) }})
 	l.Append(inference("a", analytics.PhaseBegin))
 	l.Append(inference("b", analytics.PhaseBegin))
 	l.Append(inference("x", analytics.PhaseEnd))
@@ -129,14 +169,14 @@ func TestTailFilters(t *testing.T) {
 	l.Append(inference("x", analytics.PhaseEnd))
 	l.Append(inference("b", analytics.PhaseEnd))
 	wantNext(t, tail, "b")
-	if _, err := newTail(filepath.Join(dir, "nowhere")).Last(1); err == nil {
+	if _, err := newTail(filepath.Join(dir, "nowhere")).last(1); err == nil {
 		t.Error("a directory that does not exist gives no error")
 	}
 }
 
 // A line is returned once it is complete, in however many writes it comes. A corrupt line, and an incomplete one that no
 // process will finish, are counted once.
-func TestTailOfTornLines(t *testing.T) {
+func TestReaderOfTornLines(t *testing.T) {
 	dir := t.TempDir()
 	folder := filepath.Join(dir, "events", "x")
 	if err := os.MkdirAll(folder, 0o750); err != nil {
@@ -175,7 +215,7 @@ func TestTailOfTornLines(t *testing.T) {
 
 // Last reads no more segments than necessary: a bad line in an old segment is not met. Carried begins, which are older
 // than the events before them, do not matter.
-func TestTailReadsNoFurtherThanItMust(t *testing.T) {
+func TestReaderReadsNoFurtherThanItMust(t *testing.T) {
 	dir := t.TempDir()
 	l := open(t, journal.Config{Dir: dir, SegmentBytes: 4000, MaxBytes: 1 << 20})
 	long := inference("long", analytics.PhaseBegin)
@@ -205,7 +245,7 @@ func TestTailReadsNoFurtherThanItMust(t *testing.T) {
 }
 
 // While small segments are written, each event is returned once and in order.
-func TestTailWhileItIsWritten(t *testing.T) {
+func TestReaderWhileItIsWritten(t *testing.T) {
 	dir := t.TempDir()
 	l := open(t, journal.Config{Dir: dir, SegmentBytes: 4000, MaxBytes: 1 << 24})
 	tail := newTail(dir)
@@ -232,7 +272,7 @@ func TestTailWhileItIsWritten(t *testing.T) {
 			done = true
 		default:
 		}
-		events, err := tail.Next()
+		events, err := tail.next()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -245,7 +285,7 @@ func TestTailWhileItIsWritten(t *testing.T) {
 }
 
 // A directory that disappears has no events; when it is back, events that were returned are not returned again.
-func TestTailOfADirectoryThatWasAway(t *testing.T) {
+func TestReaderOfADirectoryThatWasAway(t *testing.T) {
 	dir := t.TempDir()
 	l := open(t, journal.Config{Dir: dir})
 	tail := newTail(dir)
@@ -262,4 +302,49 @@ func TestTailOfADirectoryThatWasAway(t *testing.T) {
 	}
 	l.Append(at("c", 3))
 	wantNext(t, tail, "b c")
+}
+
+// A line that is read while its writer stores it, and another behind it, is no corrupt line.
+func TestReaderReadsALineAgainThatWasBeingStored(t *testing.T) {
+	dir := t.TempDir()
+	l := open(t, journal.Config{Dir: dir})
+	l.Append(at("1", 1))
+	l.Append(at("2", 2))
+	path := filepath.Join(dir, "events", "ams-1", "1.log")
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	half := bytes.Clone(whole)
+	clear(half[50:60])
+	write := func(text []byte) {
+		t.Helper()
+		file, err := os.OpenFile(path, os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		if _, err := file.Write(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(half)
+	stored := false
+	r := journal.NewReader(journal.ReaderConfig{Dir: dir, Pace: func(int) error {
+		if !stored {
+			stored = true
+			write(whole)
+		}
+		return nil
+	}})
+	read := 0
+	for _, err := range r.Lines() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		read++
+	}
+	if read != 2 {
+		t.Errorf("read %d events, want 2", read)
+	}
 }

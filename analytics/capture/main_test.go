@@ -1,0 +1,9 @@
+package capture_test
+
+import (
+	"testing"
+
+	"colonnade/internal/testkit"
+)
+
+func TestMain(m *testing.M) { testkit.VerifyMain(m) }

@@ -1,0 +1,414 @@
+package ship_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"colonnade/analytics"
+	"colonnade/analytics/journal"
+	"colonnade/analytics/ship"
+	"colonnade/internal/testkit"
+)
+
+func TestMain(m *testing.M) { testkit.VerifyMain(m) }
+
+// sink takes batches as a test says.
+type sink struct {
+	send func(*ship.Batch) error // nil = takes all
+
+	mu     sync.Mutex // guards the fields below
+	events []string   // request ids of all that were taken, in order
+	ids    []string   // of batches, also of those that were not taken
+	most   int        // events in a batch
+	closed bool
+}
+
+func (s *sink) Send(_ context.Context, b *ship.Batch) error {
+	s.mu.Lock()
+	s.ids, s.most = append(s.ids, b.ID()), max(s.most, b.Len())
+	s.mu.Unlock()
+	if s.send != nil {
+		if err := s.send(b); err != nil {
+			return err
+		}
+	}
+	events, err := b.Events()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range events {
+		s.events = append(s.events, e.RequestID)
+	}
+	return err
+}
+
+func (s *sink) Close() error { s.closed = true; return nil }
+
+func (s *sink) taken() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.events)
+}
+
+func openJournal(t testing.TB, c journal.Config) *journal.Log {
+	t.Helper()
+	c.Node = "ams-1"
+	l, err := journal.Open(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
+func event(i int) *analytics.Event {
+	e := &analytics.Event{
+		EventID: fmt.Sprintf("id-%d", i), RequestID: fmt.Sprint(i), Kind: analytics.KindInference, Phase: analytics.PhaseEnd, Account: "acme",
+		Outcome: analytics.OutcomeCompleted, PromptTokens: i,
+	}
+	if i%3 == 0 {
+		e.Kind, e.Outcome, e.Account = analytics.KindRequest, analytics.OutcomeRefused, `q"uo\te`
+	}
+	return e
+}
+
+func appendEvents(l *journal.Log, from, to int) {
+	for i := from; i < to; i++ {
+		l.Append(event(i))
+	}
+}
+
+// kindOf returns 1 for the request ids of refusals, and else 0.
+func kindOf(request string) int {
+	if i, _ := strconv.Atoi(request); i%3 == 0 {
+		return 1
+	}
+	return 0
+}
+
+func config(dir string) ship.Config {
+	return ship.Config{Dir: dir, Node: "ams-1", Name: "test", BatchEvents: 10, BatchBytes: 1 << 20, Every: 20 * time.Millisecond, Flush: time.Minute}
+}
+
+func open(t testing.TB, c ship.Config, to ship.Sink) *ship.Shipper {
+	t.Helper()
+	s, err := ship.Open(c, to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// run runs a shipper until the returned function is called, which lets it flush and closes it.
+func run(t testing.TB, s *ship.Shipper) (end func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := s.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	}()
+	var once sync.Once
+	end = func() {
+		once.Do(func() {
+			cancel()
+			<-done
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	t.Cleanup(end)
+	return end
+}
+
+// ship ships once what is there.
+func shipOnce(t *testing.T, c ship.Config, to ship.Sink) ship.Stats {
+	t.Helper()
+	c.Once = true
+	s := open(t, c, to)
+	if err := s.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	stats := s.Stats()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return stats
+}
+
+func numbers(from, to int) (all []string) {
+	for i := from; i < to; i++ {
+		all = append(all, fmt.Sprint(i))
+	}
+	return all
+}
+
+// wantTaken compares what a sink has, in the order of each kind of events: of several kinds, those are merged that are there at one moment.
+func wantTaken(t *testing.T, s *sink, want []string) {
+	t.Helper()
+	byKind := func(requests []string) []string {
+		slices.SortStableFunc(requests, func(a, b string) int { return kindOf(a) - kindOf(b) })
+		return requests
+	}
+	if got := byKind(s.taken()); !slices.Equal(got, byKind(want)) {
+		t.Errorf("the sink has %d events %.200q, want %d %.200q", len(got), got, len(want), want)
+	}
+}
+
+func TestShipsInOrderAndOnlyOnce(t *testing.T) {
+	dir, to := t.TempDir(), &sink{}
+	l := openJournal(t, journal.Config{Dir: dir})
+	appendEvents(l, 0, 25)
+	end := run(t, open(t, config(dir), to))
+	testkit.WaitFor(t, "the first events", func() bool { return len(to.taken()) == 25 })
+	appendEvents(l, 25, 60)
+	end() // sends what is there
+	wantTaken(t, to, numbers(0, 60))
+	if to.most != 10 || !to.closed {
+		t.Errorf("the largest batch had %d events; closed: %v", to.most, to.closed)
+	}
+	appendEvents(l, 60, 70)
+	again := &sink{}
+	if s := shipOnce(t, config(dir), again); s.Shipped != 10 || s.LagEvents != 0 || s.LagSeconds != 0 {
+		t.Errorf("%+v", s)
+	}
+	wantTaken(t, again, numbers(60, 70))
+}
+
+func TestFilters(t *testing.T) {
+	dir := t.TempDir()
+	l := openJournal(t, journal.Config{Dir: dir})
+	appendEvents(l, 0, 30)
+	f := func(name string, filter ship.Filter, want int) {
+		t.Helper()
+		c, to := config(dir), &sink{}
+		c.Name, c.Filter = name, filter
+		if s := shipOnce(t, c, to); len(to.taken()) != want || s.Filtered != uint64(30-want) || s.LagEvents != 0 {
+			t.Errorf("%s: %d events, %+v", name, len(to.taken()), s)
+		}
+		if s := shipOnce(t, c, to); s.Filtered != 0 {
+			t.Errorf("%s: the position was not kept: %+v", name, s)
+		}
+	}
+	f("none", ship.Filter{}, 30)
+	f("kind", ship.Filter{Kinds: []analytics.Kind{analytics.KindRequest, analytics.KindForward}}, 10)
+	f("account", ship.Filter{Accounts: []string{`q"uo\te`}}, 10)
+	f("both", ship.Filter{Accounts: []string{"acme", "other"}, Kinds: []analytics.Kind{analytics.KindRequest}}, 0)
+}
+
+// A sink that fails gets the same batch again, and the order stays.
+// The position goes on while no event is for the sink, and each is counted once.
+func TestFilterLeavesOutMany(t *testing.T) {
+	dir, to := t.TempDir(), &sink{}
+	const many = 100_010
+	l := openJournal(t, journal.Config{Dir: dir})
+	appendEvents(l, 0, many)
+	c := config(dir)
+	c.Filter.Accounts = []string{"none"}
+	if stats := shipOnce(t, c, to); stats.Filtered != many || stats.LagEvents != 0 {
+		t.Errorf("%d of %d events were left out, %d are left", stats.Filtered, many, stats.LagEvents)
+	}
+}
+
+func TestRetries(t *testing.T) {
+	dir := t.TempDir()
+	l := openJournal(t, journal.Config{Dir: dir})
+	appendEvents(l, 0, 30)
+	attempts := 0
+	to := &sink{send: func(*ship.Batch) error {
+		if attempts++; attempts%2 == 1 {
+			return errors.New("away")
+		}
+		return nil
+	}}
+	s := shipOnce(t, config(dir), to)
+	wantTaken(t, to, numbers(0, 30))
+	if s.Failures != 3 || s.Failing != "" || s.Shipped != 30 || to.ids[0] != to.ids[1] || to.ids[1] == to.ids[2] {
+		t.Errorf("%+v, batches %q", s, to.ids)
+	}
+}
+
+func TestObeysRetryAfter(t *testing.T) {
+	dir := t.TempDir()
+	l := openJournal(t, journal.Config{Dir: dir})
+	appendEvents(l, 0, 1)
+	var attempts []time.Time
+	to := &sink{send: func(*ship.Batch) error {
+		if attempts = append(attempts, time.Now()); len(attempts) == 1 {
+			return ship.RetryAfter(errors.New("busy"), 700*time.Millisecond)
+		}
+		return nil
+	}}
+	shipOnce(t, config(dir), to)
+	if len(attempts) != 2 || attempts[1].Sub(attempts[0]) < 700*time.Millisecond {
+		t.Errorf("attempts at %v", attempts)
+	}
+}
+
+// A sink that rejects some events gets all others, whatever the place of those in the batch.
+func TestRejectedEventsAreFound(t *testing.T) {
+	dir := t.TempDir()
+	l := openJournal(t, journal.Config{Dir: dir})
+	appendEvents(l, 0, 40)
+	bad := func(i string) bool { return strings.HasSuffix(i, "7") || i == "10" || i == "11" }
+	to := &sink{send: func(b *ship.Batch) error {
+		for _, line := range b.Lines() {
+			var e analytics.Event
+			if err := json.Unmarshal(line, &e); err != nil || bad(e.RequestID) {
+				return ship.Rejected(fmt.Errorf("constraint violated by %s", e.EventID))
+			}
+		}
+		return nil
+	}}
+	s := shipOnce(t, config(dir), to)
+	want := slices.DeleteFunc(numbers(0, 40), bad)
+	wantTaken(t, to, want)
+	if s.Rejected != 6 || s.Shipped != 34 || s.Failures != 0 || !strings.Contains(s.LastRejected, "id-37") {
+		t.Errorf("%+v", s)
+	}
+}
+
+// A sink that says which events it has not taken gets no halves.
+func TestRejectedByIndex(t *testing.T) {
+	dir := t.TempDir()
+	l := openJournal(t, journal.Config{Dir: dir})
+	appendEvents(l, 0, 30)
+	batches := 0
+	to := &sink{send: func(*ship.Batch) error {
+		batches++
+		switch batches {
+		case 1:
+			return &ship.RejectedError{Err: errors.New("no"), Events: []int{1, 5}}
+		case 2:
+			return &ship.RejectedError{Err: errors.New("some"), Lost: 3}
+		}
+		return nil
+	}}
+	if s := shipOnce(t, config(dir), to); s.Rejected != 5 || s.Shipped != 25 || batches != 3 {
+		t.Errorf("%+v after %d batches", s, batches)
+	}
+}
+
+// A sink that is away until segments are dropped: what it gets and what it has missed is exactly what was appended.
+func TestCountsWhatASinkHasMissed(t *testing.T) {
+	dir := t.TempDir()
+	c := journal.Config{Dir: dir, SegmentBytes: 8 << 10, MaxBytes: 20 * 8 << 10}
+	l := openJournal(t, c)
+	away := errors.New("away")
+	var mu sync.Mutex
+	to := &sink{send: func(*ship.Batch) error { mu.Lock(); defer mu.Unlock(); return away }}
+	s := open(t, config(dir), to)
+	end := run(t, s)
+	const all = 5000
+	appendEvents(l, 0, all)
+	testkit.WaitFor(t, "a failure", func() bool { return s.Stats().Failing != "" })
+	stats := s.Stats()
+	if stats.Dropped == 0 || stats.Dropped+stats.LagEvents != all || stats.LagSeconds <= 0 {
+		t.Errorf("while it is away: %+v", stats)
+	}
+	mu.Lock()
+	away = nil
+	mu.Unlock()
+	testkit.WaitFor(t, "the rest", func() bool { return s.Stats().LagEvents == 0 })
+	end()
+	stats = s.Stats()
+	if got := uint64(len(to.taken())); got+stats.Dropped != all || stats.Shipped != got || stats.Rejected != 0 {
+		t.Errorf("%d events were taken, %+v", got, stats)
+	}
+	if again := shipOnce(t, config(dir), &sink{}); again.Dropped != stats.Dropped {
+		t.Errorf("after a restart: %+v, before: %+v", again, stats)
+	}
+}
+
+// A backlog takes as long as the rate says, and the end does not wait for that.
+func TestRateIsBounded(t *testing.T) {
+	dir := t.TempDir()
+	l := openJournal(t, journal.Config{Dir: dir})
+	appendEvents(l, 0, 50)
+	c, to, began := config(dir), &sink{}, time.Now()
+	c.MaxRate = 100
+	shipOnce(t, c, to)
+	if took := time.Since(began); took < 400*time.Millisecond {
+		t.Errorf("50 events took %s", took)
+	}
+	wantTaken(t, to, numbers(0, 50))
+	c.Name, c.MaxRate, to = "slow", 1, &sink{}
+	end := run(t, open(t, c, to))
+	testkit.WaitFor(t, "a batch", func() bool { return len(to.taken()) > 0 })
+	end()
+	wantTaken(t, to, numbers(0, 50))
+}
+
+// Two processes do not ship under one name, and a position that cannot be read is an error that names the file.
+func TestOpenRefuses(t *testing.T) {
+	dir := t.TempDir()
+	openJournal(t, journal.Config{Dir: dir})
+	first := open(t, config(dir), &sink{})
+	if _, err := ship.Open(config(dir), &sink{}); !errors.Is(err, ship.ErrInUse) {
+		t.Errorf("a second shipper: %v", err)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "ship", "ams-1", "test.json")
+	if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ship.Open(config(dir), &sink{}); err == nil || !strings.Contains(err.Error(), path) {
+		t.Errorf("a damaged position: %v", err)
+	}
+}
+
+// A sink that hangs does not hold up the end for longer than the flush may take.
+func TestEndIsBounded(t *testing.T) {
+	dir := t.TempDir()
+	l := openJournal(t, journal.Config{Dir: dir})
+	appendEvents(l, 0, 5)
+	c := config(dir)
+	c.Flush = 50 * time.Millisecond
+	s := open(t, c, hanging{})
+	end := run(t, s)
+	testkit.WaitFor(t, "a batch in flight", func() bool { return s.Stats().LagEvents == 5 })
+	end()
+	again := &sink{}
+	shipOnce(t, config(dir), again)
+	wantTaken(t, again, numbers(0, 5))
+}
+
+type hanging struct{}
+
+func (hanging) Send(ctx context.Context, _ *ship.Batch) error { <-ctx.Done(); return ctx.Err() }
+func (hanging) Close() error                                  { return nil }
+
+// A position that cannot be saved is reported, and events go on.
+func TestPositionThatCannotBeSaved(t *testing.T) {
+	dir := t.TempDir()
+	l := openJournal(t, journal.Config{Dir: dir})
+	appendEvents(l, 0, 5)
+	s := open(t, config(dir), &sink{})
+	end := run(t, s)
+	testkit.WaitFor(t, "the first events", func() bool { return s.Stats().Shipped == 5 })
+	below := filepath.Join(dir, "ship", "ams-1")
+	if err := os.RemoveAll(below); err != nil {
+		t.Fatal(err)
+	}
+	appendEvents(l, 5, 10)
+	testkit.WaitFor(t, "an unsaved position", func() bool { stats := s.Stats(); return stats.Unsaved != "" && stats.Shipped == 10 })
+	if err := os.MkdirAll(below, 0o750); err != nil {
+		t.Fatal(err)
+	}
+	appendEvents(l, 10, 15)
+	testkit.WaitFor(t, "a saved position", func() bool { stats := s.Stats(); return stats.Unsaved == "" && stats.Shipped == 15 })
+	end()
+}

@@ -1,0 +1,236 @@
+package ship
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"colonnade/analytics/journal"
+	"colonnade/internal/ctxtime"
+)
+
+const (
+	shortestPoll = 10 * time.Millisecond
+	longestPoll  = 250 * time.Millisecond
+	// mostFiltered is how many events that the filter leaves out are passed before the position is saved.
+	mostFiltered = 100_000
+)
+
+// Config says which events go where.
+type Config struct {
+	Dir    string // data directory of the node
+	Node   string // whose events
+	Name   string // of the sink; part of a file name
+	Scheme string // of the sink, for operators
+	Filter Filter
+	Logger *slog.Logger
+
+	BatchEvents int           // at most in a batch
+	BatchBytes  int           // at most in a batch, unless a single event is longer
+	Every       time.Duration // longest time that an event waits for others of its batch
+
+	// MaxRate is how many events are passed in a second at most, so that a backlog leaves the processors to others; 0 = no bound. It ends with
+	// the context of Run.
+	MaxRate int
+	// Flush is the longest time that Run goes on after its context is done, to send what is there.
+	Flush time.Duration
+	// Once makes Run return when all events have been sent that were there.
+	Once bool
+}
+
+// Shipper sends the events of one node to one sink. Run and Close are for one goroutine, Stats for any.
+type Shipper struct {
+	config Config
+	sink   Sink
+	place  *place
+	reader *journal.Follower
+	retry  backoff
+
+	gaugeMu  sync.Mutex // guards the fields below
+	gauge    *journal.Gauge
+	missed   uint64    // events that were dropped, at the last look
+	missedAt time.Time // when their number grew; zero = not since Open
+
+	mu       sync.Mutex // guards the fields below
+	stats    Stats
+	read     journal.Cursor // behind the batch that is being sent
+	pending  uint64         // events before read that the sink has not taken
+	oldest   time.Time      // of those; zero = unknown
+	caughtUp time.Time      // when everything was taken last
+}
+
+// Open finds where an earlier run has ended; without one, it begins with the oldest event that is kept. The error wraps ErrInUse if another
+// process ships under this name. Close closes the sink, too.
+func Open(c Config, to Sink) (*Shipper, error) {
+	p, from, err := openPlace(c.Dir, c.Node, c.Name)
+	if err != nil {
+		return nil, fmt.Errorf("sink %s: cannot open its position: %w", c.Name, err)
+	}
+	reader, err := journal.NewFollower(c.Dir, c.Node, from)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("sink %s: %w", c.Name, err), p.close())
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	c.Logger = c.Logger.With("sink", c.Name)
+	s := &Shipper{config: c, sink: to, place: p, reader: reader, gauge: journal.NewGauge(c.Dir, c.Node), read: reader.At(), caughtUp: time.Now()}
+	s.stats.Name, s.stats.Scheme = c.Name, c.Scheme
+	s.missed = s.read.Missed()
+	s.save(true) // from here on, what is dropped counts
+	return s, nil
+}
+
+// Close closes the sink, and lets another process ship. Run must have returned.
+func (s *Shipper) Close() error {
+	s.save(true)
+	return errors.Join(s.sink.Close(), s.place.close())
+}
+
+// Run sends events until ctx is done, and then for at most Config.Flush what is there, unless the sink fails.
+func (s *Shipper) Run(ctx context.Context) error {
+	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() {
+		timer := time.AfterFunc(s.config.Flush, cancel)
+		context.AfterFunc(work, func() { timer.Stop() })
+	})
+	defer stop()
+	b := &Batch{Node: s.config.Node}
+	for {
+		began := time.Now()
+		passed := s.collect(ctx, b)
+		if passed == 0 {
+			return nil
+		}
+		if !s.deliver(ctx, work, b) {
+			return nil
+		}
+		s.taken()
+		s.pace(ctx, began, passed)
+	}
+}
+
+// pace waits until a batch of so many events has taken as long as the rate wants. A batch that has waited for events has.
+func (s *Shipper) pace(ctx context.Context, began time.Time, passed int) {
+	if s.config.MaxRate > 0 {
+		due := began.Add(time.Duration(passed) * time.Second / time.Duration(s.config.MaxRate))
+		ctxtime.Sleep(ctx, time.Until(due))
+	}
+}
+
+// collect fills the batch, and returns how many events it has passed for that; none if ctx is done and there are none.
+func (s *Shipper) collect(ctx context.Context, b *Batch) (passed int) {
+	b.reset()
+	var first time.Time
+	for {
+		full := s.fill(b, &passed)
+		now := time.Now()
+		if first.IsZero() && passed > 0 {
+			first = now
+		}
+		switch {
+		case full, passed > 0 && now.Sub(first) >= s.config.Every:
+			return passed
+		case ctx.Err() != nil || s.config.Once:
+			return passed
+		}
+		if passed == 0 {
+			s.idle(now)
+		}
+		ctxtime.Sleep(ctx, s.poll(first, now))
+	}
+}
+
+// poll returns how long to wait before the journal is looked at again.
+func (s *Shipper) poll(first, now time.Time) time.Duration {
+	wait := min(max(s.config.Every/8, shortestPoll), longestPoll)
+	if !first.IsZero() {
+		wait = min(wait, max(shortestPoll, first.Add(s.config.Every).Sub(now)))
+	}
+	return wait
+}
+
+// fill adds to the batch what is there, and reports whether it is full.
+func (s *Shipper) fill(b *Batch, passed *int) (full bool) {
+	defer s.progress(b, passed)
+	if err := s.reader.Look(); err != nil {
+		s.failed(err)
+		return false
+	}
+	for {
+		line, err := s.reader.Peek()
+		if err != nil {
+			s.failed(err)
+			return false
+		}
+		if line == nil {
+			return false
+		}
+		if s.config.Filter.keep(line) {
+			if b.Len() > 0 && (b.Len() >= s.config.BatchEvents || len(b.raw)+len(line) > s.config.BatchBytes) {
+				return true
+			}
+			if b.Len() == 0 {
+				b.First = s.reader.Position()
+			}
+			b.add(line)
+		} else {
+			b.filtered++
+		}
+		s.reader.Next()
+		*passed++
+		if b.filtered >= mostFiltered {
+			return true
+		}
+	}
+}
+
+// progress makes known how far the reader has come.
+func (s *Shipper) progress(b *Batch, passed *int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.read, s.pending = s.reader.At(), uint64(*passed)
+	if s.oldest.IsZero() && b.Len() > 0 {
+		s.oldest = journal.TimeOf(b.Line(0))
+	}
+}
+
+// idle notes that there is nothing to send.
+func (s *Shipper) idle(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.caughtUp = now
+}
+
+// taken notes that the sink has taken the batch as far as it ever will, or that nothing of it was for the sink.
+func (s *Shipper) taken() {
+	s.mu.Lock()
+	s.pending, s.oldest, s.caughtUp = 0, time.Time{}, time.Now()
+	s.mu.Unlock()
+	s.save(false)
+}
+
+// save saves the position. If that fails, events are sent on, and may come again after a restart.
+func (s *Shipper) save(sync bool) {
+	s.mu.Lock()
+	at, before := s.read, s.stats.Unsaved
+	unsafe := s.pending > 0
+	s.mu.Unlock()
+	if unsafe {
+		return // the position stands behind events that were not taken
+	}
+	text := ""
+	if err := s.place.save(at, sync); err != nil {
+		text = err.Error()
+	}
+	if text != "" && before == "" {
+		s.config.Logger.Error("cannot save the position of the sink; after a restart, events are sent again", "error", text)
+	}
+	s.mu.Lock()
+	s.stats.Unsaved = text
+	s.mu.Unlock()
+}

@@ -1,0 +1,180 @@
+package light
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+
+	"colonnade/analytics/ship"
+	"colonnade/analytics/sinks"
+)
+
+const (
+	defaultFileBytes = 256 << 20
+	defaultKeep      = 10
+	mostKept         = 10_000
+)
+
+// file appends events to a file as lines, and renames it when it is full: FILE.1 is the newest of the full ones.
+type file struct {
+	path     string
+	maxBytes int64
+	keep     int // full files
+
+	open *os.File // nil until the first batch, and after an error
+	size int64
+}
+
+func newFile(s *sinks.Spec, e sinks.Environment) (*file, error) {
+	f := &file{path: s.URL.Path}
+	if !filepath.IsAbs(f.path) {
+		f.path = filepath.Join(e.Files, f.path)
+	}
+	most, err := s.Number("max_bytes", defaultFileBytes, 1<<10, 1<<40)
+	if err != nil {
+		return nil, err
+	}
+	f.maxBytes = int64(most)
+	f.keep, err = s.Number("keep", defaultKeep, 0, mostKept)
+	return f, err
+}
+
+// Send implements [ship.Sink]. The kernel has the events then. After an error the file ends as it did before.
+func (f *file) Send(_ context.Context, b *ship.Batch) error {
+	if err := f.ready(int64(len(b.NDJSON()))); err != nil {
+		return fmt.Errorf("cannot open %s: %w", f.path, err)
+	}
+	n, err := f.open.Write(b.NDJSON())
+	if err != nil {
+		if n > 0 {
+			err = errors.Join(err, f.open.Truncate(f.size))
+		}
+		_ = f.Close() // the next attempt looks at it anew
+		return fmt.Errorf("cannot write to %s: %w", f.path, err)
+	}
+	f.size += int64(n)
+	return nil
+}
+
+// ready opens the file, and starts a new one if n bytes more are too many or if another program has moved it away.
+func (f *file) ready(n int64) error {
+	if f.open != nil && !f.isInPlace() {
+		_ = f.Close()
+	}
+	if f.open == nil {
+		if err := f.openFile(); err != nil {
+			return err
+		}
+	}
+	if f.size == 0 || f.size+n <= f.maxBytes {
+		return nil
+	}
+	if err := f.rotate(); err != nil {
+		return err
+	}
+	return f.openFile()
+}
+
+func (f *file) isInPlace() bool {
+	there, err := os.Stat(f.path)
+	if err != nil {
+		return false
+	}
+	own, err := f.open.Stat()
+	return err == nil && os.SameFile(there, own)
+}
+
+// openFile opens the file for this process alone, and cuts off a line of which a killed process has left a part.
+func (f *file) openFile() error {
+	if err := os.MkdirAll(filepath.Dir(f.path), 0o750); err != nil {
+		return err
+	}
+	opened, err := os.OpenFile(f.path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o640)
+	if err != nil {
+		return err
+	}
+	if err := syscall.Flock(int(opened.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return errors.Join(fmt.Errorf("another sink writes to it; give each a file of its own: %w", err), opened.Close())
+	}
+	if f.size, err = cutTornLine(opened); err != nil {
+		return errors.Join(err, opened.Close())
+	}
+	f.open = opened
+	return nil
+}
+
+// cutTornLine removes what stands behind the last newline, and returns the size.
+func cutTornLine(opened *os.File) (int64, error) {
+	info, err := opened.Stat()
+	if err != nil {
+		return 0, err
+	}
+	if !info.Mode().IsRegular() {
+		return 0, errors.New("it is not a regular file")
+	}
+	size := info.Size()
+	room := make([]byte, 64<<10)
+	for end := size; end > 0; {
+		start := max(0, end-int64(len(room)))
+		part := room[:end-start]
+		if _, err := opened.ReadAt(part, start); err != nil && !errors.Is(err, io.EOF) {
+			return 0, err
+		}
+		if i := bytes.LastIndexByte(part, '\n'); i >= 0 {
+			end = start + int64(i) + 1
+			if end < size {
+				return end, opened.Truncate(end)
+			}
+			return size, nil
+		}
+		end = start
+	}
+	if size > 0 {
+		return 0, opened.Truncate(0)
+	}
+	return 0, nil
+}
+
+// rotate renames the file to FILE.1, the one of that name to FILE.2, and so on. The oldest goes.
+func (f *file) rotate() error {
+	err := errors.Join(f.open.Sync(), f.open.Close())
+	f.open = nil
+	if err != nil {
+		return err
+	}
+	if f.keep == 0 {
+		return os.Remove(f.path)
+	}
+	last := 1
+	for last < f.keep {
+		if _, err := os.Stat(f.numbered(last)); errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		last++
+	}
+	for i := last; i > 1; i-- {
+		if err := os.Rename(f.numbered(i-1), f.numbered(i)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return os.Rename(f.path, f.numbered(1))
+}
+
+func (f *file) numbered(i int) string { return f.path + "." + strconv.Itoa(i) }
+
+// Close implements [ship.Sink].
+func (f *file) Close() error {
+	if f.open == nil {
+		return nil
+	}
+	err := errors.Join(f.open.Sync(), f.open.Close())
+	f.open = nil
+	return err
+}

@@ -1,0 +1,9 @@
+package light_test
+
+import (
+	"testing"
+
+	"colonnade/internal/testkit"
+)
+
+func TestMain(m *testing.M) { testkit.VerifyMain(m) }
