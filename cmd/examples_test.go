@@ -88,7 +88,7 @@ func (w *workplace) writeFleet(dir, key string) {
 // is down.
 func findsSomething(example string) bool {
 	return strings.Contains(example, "colonnade status") || strings.Contains(example, "config status") || strings.Contains(example, "config diff") ||
-		strings.Contains(example, " -dry-run")
+		strings.Contains(example, " -dry-run") || strings.Contains(example, "colonnade request")
 }
 
 func exitStatus(err error) int {
@@ -153,7 +153,8 @@ func TestExamplesInHelp(t *testing.T) {
 			w.follow(example, "simulated engine at")
 		case strings.Contains(example, " -watch"):
 			w.follow(example, "COLO  POOL")
-		case strings.Contains(example, " -f"):
+		case strings.Contains(example, "postgres://"): // which package sinks runs
+		case strings.Contains(example+" ", " -f "):
 			w.follow(example, "acme")
 		default:
 			ctx, cancel := context.WithTimeout(t.Context(), testkit.Timeout)

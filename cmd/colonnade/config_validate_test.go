@@ -27,6 +27,13 @@ func TestValidate(t *testing.T) {
 		"error: standard input: pools/x: queue.limit: -3: must be at least 0\n", "error: standard input: pools/y: odd: unknown field", "1 document valid, 2 errors, 0 warnings")
 	f("key: pools/x\n---\nkey: pools/x\n---\nx: 1\n", false, "pools/x: duplicate key (first in standard input)", "document 3 of the file (from line 4)",
 		"1 document valid, 2 errors, 0 warnings")
+	// Sinks.
+	sink := func(name, url string) string { return "key: sinks/" + name + "\nurl: " + url + "\n---\n" }
+	f(sink("a", "kafak://h/t")+sink("b", "http://u:hidden@h/t")+sink("c", "postgres://h/t")+sink("d", "http://h/in?auth=basic")+sink("e", "file:/etc/x")+
+		sink("f", "http://h/in\ncredential: hidden")+sink("g", "otlp://h?auth=bearer\ncredential: env:COLONNADE_CREDENTIAL_X")+sink("h", "file:e.jsonl"), false,
+		`error: standard input: sinks/a: url: unknown scheme "kafak": use one of file, unix, http`, "sinks/b: url: has a password", "use credential=env:NAME",
+		"sinks/c: url: nodes cannot open sinks of the scheme postgres", "run `colonnade ship -data-dir DIR -sink postgres:", "sinks/d: auth=basic: there is no credential: add credential=env:NAME",
+		"sinks/e: url: a file in a document is relative", "sinks/f: credential: must be env:COLONNADE_CREDENTIAL_NAME", "2 documents valid, 6 errors, 0 warnings")
 	// Conflicts.
 	f(whole+"---\nkey: endpoints/ams/y\nurl: http://h:1/v1\npool: p\n", false,
 		`error: endpoints/ams/y: url: "http://h:1": not in force, since endpoints/ams/x has the same url`, "4 documents valid, 1 error, 0 warnings")

@@ -8,8 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -18,128 +16,164 @@ import (
 
 	"colonnade/analytics"
 	"colonnade/analytics/journal"
+	"colonnade/analytics/query"
 	"colonnade/cmd/internal/command"
-	"colonnade/internal/ctxtime"
 )
 
-// tailInterval is the time between two looks for new events.
-const tailInterval = 200 * time.Millisecond
+// followInterval is the time between two looks for new events.
+const followInterval = 200 * time.Millisecond
 
-func newEvents() *cli.Command {
-	return &cli.Command{
-		Name: "events", Usage: "Show what happened to requests", Commands: []*cli.Command{newTail()},
-		Description: `Examples:
-  colonnade events tail -data-dir var -f`,
-	}
+// eventsCommand is one run of events, or of events tail.
+type eventsCommand struct {
+	eventSource
+	number int // of the newest events to begin with; negative: all
+	follow bool
+	json   bool
+	events *events
+	out    io.Writer
 }
 
-// eventFilter selects final events; an empty field accepts every event.
-type eventFilter struct {
-	kind, outcome, account, key, model, node string
+func newEvents() *cli.Command {
+	c := eventsCommand{json: true}
+	return &cli.Command{
+		Name: "events", Usage: "Show what happened to requests, as lines of JSON", Commands: []*cli.Command{newTail()},
+		Flags: local(slices.Concat(c.placeFlags(), c.timeFlags(), []cli.Flag{
+			&cli.IntFlag{Name: "number", Aliases: []string{"n"}, Value: -1, Destination: &c.number, DefaultText: "all", Validator: newestEvents, Usage: "only this `NUMBER` of the newest events to begin with"},
+			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Destination: &c.follow, Usage: "continue with new events until Ctrl-C"},
+		}, c.filterFlags())),
+		Description: `Prints final events as lines of JSON, ordered by time over all nodes. docs/events.md explains
+their fields. colonnade events tail prints a table for people instead.
+
+` + partialStatuses + `
+
+Examples:
+  colonnade events -since 1h -outcome refused
+  colonnade events -since yesterday -until today -account acme > acme.jsonl
+  colonnade events -f -kind inference
+  colonnade events -data-dir var -request 5f2a1b3c`,
+		Action: c.run,
+	}
 }
 
 func newTail() *cli.Command {
-	var f eventFilter
-	var dir string
-	var number int
-	var follow, asJSON bool
+	c := eventsCommand{}
 	return &cli.Command{
-		Name: "tail", Usage: "Show the newest final events of the nodes of a data directory",
-		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "data-dir", Destination: &dir, Usage: "`DIRECTORY` of the nodes' flag -data-dir (required)"},
-			&cli.IntFlag{Name: "number", Aliases: []string{"n"}, Value: 10, Destination: &number, Validator: atLeast(0), Usage: "`NUMBER` of events to begin with"},
-			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Destination: &follow, Usage: "continue with new events until Ctrl-C"},
-			&cli.BoolFlag{Name: "json", Destination: &asJSON, Usage: "print each event as a line of JSON"},
-			&cli.StringFlag{Name: "account", Destination: &f.account, Usage: "only events of this `ACCOUNT`"},
-			&cli.StringFlag{Name: "key", Destination: &f.key, Usage: "only events of requests with the API key of this `ID`"},
-			&cli.StringFlag{Name: "model", Destination: &f.model, Usage: "only events of this `MODEL`"},
-			&cli.StringFlag{Name: "node", Destination: &f.node, Usage: "only events of this `NODE`"},
-			&cli.StringFlag{Name: "kind", Destination: &f.kind, Validator: oneOf(eventKinds), Usage: "only events of this `KIND`: request (entries) or inference (colos)"},
-			&cli.StringFlag{Name: "outcome", Destination: &f.outcome, Validator: oneOf(eventOutcomes), Usage: "only events with this `OUTCOME`: " + joined(eventOutcomes)},
-		},
+		Name: "tail", Usage: "Show the newest final events as a table",
+		Flags: slices.Concat(c.placeFlags(), c.timeFlags(), []cli.Flag{
+			&cli.IntFlag{Name: "number", Aliases: []string{"n"}, Value: 10, Destination: &c.number, Validator: newestEvents, Usage: "`NUMBER` of events to begin with"},
+			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Destination: &c.follow, Usage: "continue with new events until Ctrl-C"},
+			&cli.BoolFlag{Name: "json", Destination: &c.json, Usage: "print each event as a line of JSON"},
+		}, c.filterFlags()),
 		Description: `There is a line for each request at an entry (with the colo that served it), and for each permit
-at a colo (with the endpoint): local time, node, account, model, place and status (with outcome
-and reason, if the request did not complete), then the duration, how much of it the request
-queued, the time to the first token, tokens of prompt and answer, seconds of audio, and cost.
+at a colo (with the endpoint): local time, the beginning of the request's id, node, account,
+model, place and status (with outcome and reason, if the request did not complete), then the
+duration, how much of it the request queued, the time to the first token, tokens of prompt and
+answer, seconds of audio, and cost. colonnade request ID follows one request.
+
+` + partialStatuses + `
 
 Examples:
-  colonnade events tail -data-dir var
+  colonnade events tail
   colonnade events tail -data-dir var -f -kind request -account acme
-  colonnade events tail -data-dir var -n 1000 -outcome refused -json`,
-		Action: func(ctx context.Context, cmd *cli.Command) error {
-			if err := checkDataDir(dir); err != nil {
-				return err
-			}
-			tail := journal.NewTail(dir, f.accepts)
-			show := func(events []analytics.Event) error { return printEvents(cmd.Writer, events, asJSON) }
-			err := runTail(ctx, tail, number, follow, show)
-			if n := tail.Bad(); n > 0 {
-				fmt.Fprintf(cmd.ErrWriter, "left out: %s, corrupt or incomplete\n", count(n, "line"))
-			}
-			return err
-		},
+  colonnade events tail -n 1000 -outcome refused -json`,
+		Action: c.run,
 	}
 }
 
-var (
-	eventKinds    = []analytics.Kind{analytics.KindRequest, analytics.KindInference, analytics.KindForward}
-	eventOutcomes = []analytics.Outcome{
-		analytics.OutcomeCompleted, analytics.OutcomeClientGone, analytics.OutcomeEngineError, analytics.OutcomeTimeout,
-		analytics.OutcomeRefused, analytics.OutcomeMoved, analytics.OutcomeDrained, analytics.OutcomeCrashed,
-	}
-)
-
-// oneOf returns the rule of a flag with one of some values.
-func oneOf[T ~string](values []T) func(string) error {
-	return func(value string) error {
-		if !slices.Contains(values, T(value)) {
-			return fmt.Errorf("must be one of %s", joined(values))
+// local keeps the flags of a command from the commands below it, which have their own.
+func local(flags []cli.Flag) []cli.Flag {
+	for _, f := range flags {
+		switch f := f.(type) {
+		case *cli.StringFlag:
+			f.Local = true
+		case *cli.IntFlag:
+			f.Local = true
+		case *cli.BoolFlag:
+			f.Local = true
 		}
-		return nil
 	}
+	return flags
 }
 
-func (f eventFilter) accepts(e *analytics.Event) bool {
-	matches := func(want, got string) bool { return want == "" || want == got }
-	return matches(f.kind, string(e.Kind)) && matches(f.outcome, string(e.Outcome)) && matches(f.account, e.Account) &&
-		matches(f.key, e.Key) && matches(f.model, e.Model) && matches(f.node, e.Node)
-}
-
-func checkDataDir(dir string) error {
-	if dir == "" {
-		return errors.New("flag -data-dir is missing: the directory that the nodes were given as -data-dir (or COLONNADE_DATA_DIR), or that colonnade up prints")
-	}
-	if _, err := os.Stat(filepath.Join(dir, "events")); err != nil {
-		return fmt.Errorf("-data-dir %s: no node keeps events there, or not on this machine: %w", dir, err)
+// newestEvents is the rule of the flag -number. Its bound is that of a node's page.
+func newestEvents(n int) error {
+	if n < 0 || n > query.MaxLast {
+		return fmt.Errorf("must be 0 to %d", query.MaxLast)
 	}
 	return nil
 }
 
-// runTail shows the newest events, and with follow also new ones until ctx ends.
-func runTail(ctx context.Context, tail *journal.Tail, number int, follow bool, show func([]analytics.Event) error) error {
-	events, err := tail.Last(number)
-	for err == nil {
-		if err = show(events); err != nil || !follow || !ctxtime.Sleep(ctx, tailInterval) {
-			return err
-		}
-		events, err = tail.Next()
+func (c *eventsCommand) run(ctx context.Context, cmd *cli.Command) (err error) {
+	c.out = cmd.Writer
+	if c.events, err = c.open(ctx, cmd); err != nil {
+		return err
 	}
-	return err
+	defer c.events.close()
+	if err := c.print(ctx); err != nil || !c.follow {
+		return cmp.Or(unlessDone(ctx, err), c.events.partial(cmd.ErrWriter))
+	}
+	err = c.events.followed(ctx, cmd.ErrWriter, c.printNew)
+	return cmp.Or(unlessDone(ctx, err), c.events.partial(cmd.ErrWriter))
 }
 
-// printEvents writes all events at once, so that a reader never sees a part of a line.
-func printEvents(out io.Writer, events []analytics.Event, asJSON bool) error {
-	if len(events) == 0 {
+// print prints the events that exist.
+func (c *eventsCommand) print(ctx context.Context) error {
+	if c.number < 0 {
+		return c.printNew(ctx)
+	}
+	for _, l := range c.events.logs {
+		if err := l.last(c.number); err != nil {
+			return command.WithStatus(command.StatusUnknown, err)
+		}
+	}
+	var newest [][]byte // of all logs together
+	err := c.events.merged(ctx, func(line journal.Line) error {
+		if newest = append(newest, bytes.Clone(line.JSON)); len(newest) >= 2*c.number+1000 {
+			newest = slices.Delete(newest, 0, len(newest)-c.number)
+		}
+		return nil
+	})
+	var text bytes.Buffer
+	for _, event := range newest[max(0, len(newest)-c.number):] {
+		if err := c.format(&text, event); err != nil {
+			return err
+		}
+	}
+	return errors.Join(writeEvents(c.out, &text), err)
+}
+
+// printNew prints the events that were not printed yet.
+func (c *eventsCommand) printNew(ctx context.Context) error {
+	const atOnce = 32 << 10
+	var text bytes.Buffer
+	err := c.events.merged(ctx, func(line journal.Line) error {
+		if err := c.format(&text, line.JSON); err != nil || text.Len() < atOnce {
+			return err
+		}
+		return writeEvents(c.out, &text)
+	})
+	return errors.Join(writeEvents(c.out, &text), err)
+}
+
+// format writes an event to text.
+func (c *eventsCommand) format(text *bytes.Buffer, event []byte) error {
+	if c.json {
+		text.Write(event)
+		text.WriteByte('\n')
 		return nil
 	}
-	var text bytes.Buffer
-	encoder := json.NewEncoder(&text)
-	for i := range events {
-		if !asJSON {
-			text.WriteString(eventLine(&events[i]) + "\n")
-		} else if err := encoder.Encode(&events[i]); err != nil {
-			return fmt.Errorf("cannot show events: %w", err)
-		}
+	var e analytics.Event
+	if err := json.Unmarshal(event, &e); err != nil {
+		return fmt.Errorf("cannot read event %.200q: %w", event, err)
+	}
+	text.WriteString(eventLine(&e) + "\n")
+	return nil
+}
+
+// writeEvents writes whole lines, so that a reader never sees a part of one.
+func writeEvents(out io.Writer, text *bytes.Buffer) error {
+	if text.Len() == 0 {
+		return nil
 	}
 	if _, err := text.WriteTo(out); err != nil {
 		return fmt.Errorf("cannot show events: %w", err)
@@ -154,8 +188,8 @@ func eventLine(e *analytics.Event) string {
 		place += "/" + e.Endpoint
 	}
 	column := func(s string) string { return cmp.Or(command.Printable(s), "-") }
-	line := fmt.Sprintf("%s %-10s %-10s %-16s %-16s %s", e.Time.Local().Format("2006-01-02 15:04:05.000"),
-		column(e.Node), column(e.Account), column(e.Model), column(place), eventResult(e))
+	line := fmt.Sprintf("%s %-8s %-10s %-10s %-16s %-16s %s", e.Time.Local().Format("2006-01-02 15:04:05.000"),
+		column(e.RequestID[:min(len(e.RequestID), query.MinPrefix)]), column(e.Node), column(e.Account), column(e.Model), column(place), eventResult(e))
 	return strings.Join(append([]string{line}, eventFigures(e)...), " ")
 }
 

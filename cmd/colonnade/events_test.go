@@ -36,9 +36,9 @@ func ended(id, account string, outcome analytics.Outcome) *analytics.Event {
 func TestEventLine(t *testing.T) {
 	f := func(e analytics.Event, want string) {
 		t.Helper()
-		e.Time = time.Date(2026, 3, 4, 5, 6, 7, 89e6, time.Local)
+		e.Time, e.RequestID = time.Date(2026, 3, 4, 5, 6, 7, 89e6, time.Local), "0123abcdef"
 		got := strings.Join(strings.Fields(eventLine(&e)), " ")
-		if want = "2026-03-04 05:06:07.089 " + want; got != want {
+		if want = "2026-03-04 05:06:07.089 0123abcd " + want; got != want {
 			t.Errorf("got\n%s\nwant\n%s", got, want)
 		}
 	}
@@ -71,8 +71,8 @@ func TestEventLinesAlign(t *testing.T) {
 			t.Errorf("got\n%s\nwant\n%s", got, want)
 		}
 	}
-	f("acme", "2026-03-04 23:59:59.000 -          acme       tiny             -                200")
-	f("a-very-long-name", "2026-03-04 23:59:59.000 -          a-very-long-name tiny             -                200")
+	f("acme", "2026-03-04 23:59:59.000 1        -          acme       tiny             -                200")
+	f("a-very-long-name", "2026-03-04 23:59:59.000 1        -          a-very-long-name tiny             -                200")
 }
 
 func TestEventsTail(t *testing.T) {
@@ -106,13 +106,18 @@ func TestEventsTail(t *testing.T) {
 		t.Errorf("got %s", out)
 	}
 	f(0, "-account", "other")
-	run(t, "", "events", "tail").fail(t, "flag -data-dir is missing")
+	f(1, "-request", "2")
+	f(3, "-since", "1h")
+	f(0, "-since", "1h", "-until", "30m")
+	run(t, "", "events", "tail", "-data-dir", dir, "-admin", "127.0.0.1:1").fail(t, "-data-dir excludes -admin and -etcd")
+	run(t, "", "events", "tail", "-data-dir", dir, "-since", "soon").fail(t, `flag -since: "soon" is no time; examples: 90m`)
+	run(t, "", "events", "tail", "-data-dir", dir, "-since", "1h", "-until", "2h").fail(t, "flag -until: ", "is not after -since")
 	run(t, "", "events", "tail", "-data-dir", dir+"/events").fail(t, "-data-dir "+dir+"/events: no node keeps events there")
 	t.Setenv("COLONNADE_DATA_DIR", dir)
 	run(t, "", "events", "tail").want(t, "edge-1")
 	run(t, "", "events", "tail", "-kind", "x").fail(t, `invalid value "x" for flag -kind: must be one of request, inference`)
 	run(t, "", "events", "tail", "-outcome", "x").fail(t, `invalid value "x" for flag -outcome: must be one of completed, client_gone`)
-	run(t, "", "events", "tail", "-n", "-1").fail(t, `invalid value "-1" for flag -n: must be at least 0`)
+	run(t, "", "events", "tail", "-n", "-1").fail(t, `invalid value "-1" for flag -n: must be 0 to 100000`)
 }
 
 // Following shows new events, each once its line is complete, and counts bad lines at the end.

@@ -20,26 +20,46 @@ const (
 )
 
 // pageReader reads pages of admin listeners.
-type pageReader struct{ client *http.Client }
+type pageReader struct {
+	client *http.Client
+	first  time.Duration // longest time until an answer begins; 0: that of the client for the whole answer
+}
 
 func newPageReader(timeout time.Duration) pageReader {
-	return pageReader{&http.Client{
+	return pageReader{client: &http.Client{
 		Timeout:       timeout,
 		Transport:     &http.Transport{}, // no proxy: admin listeners are not on the Internet
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }
 
-// get returns a page's status and body. Errors do not repeat the address, which the caller names.
+// newLongPageReader returns a reader of pages that take longer, and begin at once.
+func newLongPageReader(timeout time.Duration) pageReader {
+	r := newPageReader(timeout)
+	r.first = pageTimeout
+	r.client.Transport = &http.Transport{DialContext: (&net.Dialer{Timeout: r.first}).DialContext, ResponseHeaderTimeout: r.first}
+	return r
+}
+
+// get returns a page's status and body; see fetch.
 func (r pageReader) get(ctx context.Context, admin, page string) (status int, body []byte, err error) {
-	if admin == "" {
-		return 0, nil, errors.New("it has registered no admin address: a node of an older version")
-	}
-	q, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+admin+page, nil)
+	response, body, err := r.fetch(ctx, admin, page)
 	if err != nil {
 		return 0, nil, err
 	}
-	response, err := r.client.Do(q)
+	return response.StatusCode, body, nil
+}
+
+// fetch returns the answer of a page, and its body. Errors do not repeat the address, which the caller names.
+func (r pageReader) fetch(ctx context.Context, admin, page string) (response *http.Response, body []byte, err error) {
+	if admin == "" {
+		return nil, nil, errors.New("it has registered no admin address: a node of an older version")
+	}
+	q, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+admin+page, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	response, err = r.client.Do(q)
 	if err == nil {
 		defer response.Body.Close()
 		body, err = io.ReadAll(io.LimitReader(response.Body, maxPage+1))
@@ -49,7 +69,11 @@ func (r pageReader) get(ctx context.Context, admin, page string) (status int, bo
 	var request *url.Error
 	switch {
 	case errors.As(err, &timeout) && timeout.Timeout():
-		err = fmt.Errorf("no complete answer within %s", r.client.Timeout)
+		within := r.client.Timeout
+		if response == nil && r.first > 0 {
+			within = r.first
+		}
+		err = fmt.Errorf("no complete answer within %s", within)
 	case errors.As(err, &network):
 		err = errors.New(strings.TrimPrefix(network.Err.Error(), "connect: ")) // the system call
 	case errors.As(err, &request):
@@ -58,9 +82,9 @@ func (r pageReader) get(ctx context.Context, admin, page string) (status int, bo
 		err = fmt.Errorf("its page %s is longer than %d MiB", page, maxPage>>20)
 	}
 	if err != nil {
-		return 0, nil, fmt.Errorf("%w; %s", err, addressHint(admin))
+		return nil, nil, fmt.Errorf("%w; %s", err, addressHint(admin))
 	}
-	return response.StatusCode, body, nil
+	return response, body, nil
 }
 
 // readJSON decodes a page.

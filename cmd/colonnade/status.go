@@ -46,9 +46,10 @@ func newStatus() *cli.Command {
 			&cli.BoolFlag{Name: "json", Destination: &c.json, Usage: "print JSON; with -watch, a line each time"},
 			&cli.BoolFlag{Name: "watch", Destination: &c.watch, Usage: "show it again each second, until Ctrl-C"},
 		},
-		Description: `Shows the errors of the fleet, then a line for each pool, the colo servers, and of each pool its
-endpoints and accounts. Of warnings, it shows the number: config status lists them. The pools are
-those of the colo servers that are registered in etcd, or of the processes that -admin names.
+		Description: `Shows the errors of the fleet and the captures of content, then a line for each pool, the colo
+servers, and of each pool its endpoints and accounts. Of other warnings, it shows the number:
+config status lists them. The pools are those of the colo servers that are registered in etcd,
+or of the processes that -admin names.
 
 ` + exitStatuses + `
 

@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
+	"colonnade/analytics/capture"
 	"colonnade/fleet"
 	"colonnade/node"
 )
@@ -50,4 +52,18 @@ func TestStatusOfOnePlace(t *testing.T) {
 		t.Errorf("%v: %s", err, r.out)
 	}
 	run(t, "", "config", "status", "-admin", "x").fail(t, "must be host:port")
+}
+
+// A capture is shown by itself, not as one of so many warnings.
+func TestStatusShowsCaptures(t *testing.T) {
+	t.Setenv("COLONNADE_ETCD", "http://127.0.0.1:1")
+	serve := pooled("ams-1", idlePage)
+	c := node.ConfigState{Node: "local-1", Source: "files at conf", Revision: 7, AgeSeconds: 1.5, Captures: []capture.State{
+		{Name: "debug", Account: "acme", Until: time.Now().Add(10 * time.Minute), Sink: "file:/tmp/acme.jsonl", Written: 3, Dropped: 2, Problem: "disk full"},
+	}}
+	serve.config = func() node.ConfigState { return c }
+	admin := serve.serve(t)
+	want := []string{"CAPTURES requests and responses of account acme with their content for another", "to file:/tmp/acme.jsonl (3 records, 2", "colonnade capture stop debug"}
+	run(t, "", "status", "-admin", admin).want(t, append(want, "CAPTURED CONTENT:", "1 warning; ")...) // the other one is about the sink
+	run(t, "", "config", "status", "-admin", admin).want(t, append(want, "cannot write the capture debug to file:/tmp/acme.jsonl: disk full")...)
 }

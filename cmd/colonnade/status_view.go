@@ -13,6 +13,7 @@ import (
 	"colonnade/homes"
 	"colonnade/permits"
 	"colonnade/problems"
+	"colonnade/reasons"
 )
 
 const (
@@ -108,7 +109,8 @@ func (c *statusCommand) draw(out *screen) {
 	}
 	out.paragraph(s.Time.Local().Format(time.DateTime)+"  ", out.paint(text.Faint, source))
 	drawProblems(out, s, problems.SeverityError)
-	if n := len(s.Problems) - s.count(problems.SeverityError); n > 0 {
+	captures := drawCaptures(out, s)
+	if n := len(s.Problems) - s.count(problems.SeverityError) - captures; n > 0 {
 		out.line(painted("\n"), out.paint(text.FgYellow, count(n, "warning")), "; colonnade config status"+c.flag()+" lists them")
 	}
 	pools := c.views
@@ -161,6 +163,19 @@ func drawProblems(out *screen, s *fleetState, severity problems.Severity) {
 		before = p
 	}
 	drawConsequence(out, before)
+}
+
+// drawCaptures writes the captures that are in force, and returns how many there are. They are warnings, and must not be overlooked.
+func drawCaptures(out *screen, s *fleetState) (n int) {
+	for _, p := range s.Problems {
+		if p.Kind == reasons.CaptureRunning {
+			if n++; n == 1 {
+				out.line(painted("\n"), out.paint(text.FgRed, "CAPTURED CONTENT:"))
+			}
+			out.paragraph("- ", out.paint(text.FgRed, p.Text+"; "+p.Action))
+		}
+	}
+	return n
 }
 
 // drawConsequence writes what problems do to clients, and what to do, once for all problems in a row that have this in common.

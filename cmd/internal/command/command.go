@@ -102,9 +102,12 @@ func prepare(c *cli.Command) {
 	c.OnUsageError = func(_ context.Context, c *cli.Command, err error, _ bool) error {
 		return WithStatus(StatusUnknown, fmt.Errorf("%w; see %s -h", err, c.FullName()))
 	}
-	if len(c.Commands) > 0 {
+	switch {
+	case len(c.Commands) > 0 && c.Action == nil:
 		c.Action = showCommands
-	} else {
+	case len(c.Commands) > 0:
+		c.Action = unlessUnknown(c.Action)
+	default:
 		c.CustomHelpTemplate, c.CustomRootCommandHelpTemplate = helpTemplate, helpTemplate
 	}
 	if len(c.Commands) == 0 && c.ArgsUsage == "" && c.ArgValidator == nil {
@@ -129,6 +132,16 @@ func showCommands(_ context.Context, c *cli.Command) error {
 		names = append(names, below.Name)
 	}
 	return fmt.Errorf("unknown command %q; %s has %s", name, c.FullName(), strings.Join(names, ", "))
+}
+
+// unlessUnknown returns the action of a command that also groups others, whose names are its only arguments.
+func unlessUnknown(action cli.ActionFunc) cli.ActionFunc {
+	return func(ctx context.Context, c *cli.Command) error {
+		if c.Args().Present() {
+			return showCommands(ctx, c)
+		}
+		return action(ctx, c)
+	}
 }
 
 // RejectArgs is the argument rule of a command that takes none: every command without an ArgsUsage has it.

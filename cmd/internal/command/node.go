@@ -21,6 +21,7 @@ type NodeFlags struct {
 	adminHosts string
 	keyFile    string
 	debug      bool
+	multiplex  bool
 }
 
 // EtcdFlag returns the flag that names the members of etcd.
@@ -62,6 +63,12 @@ func AdminTokensFlag(file *string) cli.Flag {
 		Usage: "`FILE` with the tokens of the admin API: NAME TOKEN a line, mode 0600; reloaded when it changes (default: none, there is no API)"}
 }
 
+// SinkFlag returns the flag that names receivers of events.
+func SinkFlag(urls *[]string) cli.Flag {
+	return &cli.StringSliceFlag{Name: "sink", Destination: urls,
+		Usage: "`URL` to which the events of -data-dir are sent, such as file:/var/log/events.jsonl or https://HOST/PATH?credential=env:NAME; repeatable (docs/sinks.md)"}
+}
+
 // CredentialsDirFlag returns the flag that names the directory of the engines' credentials.
 func CredentialsDirFlag(dir *string) cli.Flag {
 	return &cli.StringFlag{Name: "credentials-dir", Destination: dir,
@@ -86,6 +93,8 @@ func (f *NodeFlags) Flags(listen, admin string) []cli.Flag {
 		&cli.StringFlag{Name: "peer-tls-key", Destination: &c.PeerTLS.Key, Usage: "PEM `FILE` with the key of -peer-tls-cert"},
 		&cli.StringFlag{Name: "peer-tls-ca", Destination: &c.PeerTLS.CA,
 			Usage: "PEM `FILE` with the authorities that must have signed the certificates of other nodes"},
+		&cli.BoolFlag{Name: "multiplex", Destination: &f.multiplex,
+			Usage: "send requests to other nodes over links, a few shared connections, instead of a connection for each running request"},
 	)
 }
 
@@ -107,6 +116,7 @@ func (f *NodeFlags) ownFlags(listen, listenText, admin string) []cli.Flag {
 		&cli.StringFlag{Name: "admin-hosts", Destination: &f.adminHosts,
 			Usage: "`NAMES` under which -admin is reached, separated by commas, besides localhost, IP addresses and the names of the node and its machine"},
 		AdminTokensFlag(&c.AdminTokens),
+		SinkFlag(&c.Sinks),
 		&cli.DurationFlag{Name: "drain", Value: time.Minute, Destination: &c.Drain, Usage: "longest time that running requests may take after SIGTERM"},
 		&cli.IntFlag{Name: "max-connections", Destination: &c.MaxConns, HideDefault: true,
 			Usage: "largest `NUMBER` of connections to -listen (default: as many as the limit of open files allows)"},
@@ -129,6 +139,7 @@ func (f *NodeFlags) Config() (node.Config, error) {
 		return node.Config{}, fmt.Errorf("flag -node is missing: every node has a name of its own")
 	}
 	c := f.PlaceConfig()
+	c.Links = f.multiplex
 	c.Etcd, c.Keys, c.KeyFile = strings.Split(f.etcd, ","), keys, f.keyFile
 	return c, nil
 }

@@ -1,0 +1,415 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/urfave/cli/v3"
+
+	"colonnade/analytics/journal"
+	"colonnade/analytics/query"
+	"colonnade/cmd/internal/command"
+	"colonnade/discovery/etcd"
+	"colonnade/node"
+)
+
+// eventSource says where a command finds events: in a data directory, or at nodes, which their admin listeners or etcd name.
+type eventSource struct {
+	store
+	dir, admin   string
+	since, until string
+	filter       query.Filter
+	zone         *time.Location // of since and until, and of what is shown; nil = local
+	apart        bool           // of a directory, each node has a log of its own
+}
+
+// placeFlags are the flags that say where events are.
+func (s *eventSource) placeFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "data-dir", Destination: &s.dir, Usage: "`DIRECTORY` of the nodes' flag -data-dir, instead of asking nodes"},
+		adminFlag(&s.admin),
+		s.etcdFlag(),
+	}
+}
+
+// timeFlags are the flags that select events by time.
+func (s *eventSource) timeFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "since", Destination: &s.since, Usage: "only events since this `TIME`: 90m or 2d (ago), 14:30, 2026-11-22, \"2026-11-22 14:30\", today, yesterday"},
+		&cli.StringFlag{Name: "until", Destination: &s.until, Usage: "only events before this `TIME`, in the same forms"},
+	}
+}
+
+// filterFlags are the flags that select events by what they are about.
+func (s *eventSource) filterFlags() []cli.Flag {
+	f := &s.filter
+	return []cli.Flag{
+		&cli.StringFlag{Name: "account", Destination: &f.Account, Usage: "only events of this `ACCOUNT`"},
+		&cli.StringFlag{Name: "key", Destination: &f.Key, Usage: "only events of requests with the API key of this `ID`"},
+		&cli.StringFlag{Name: "model", Destination: &f.Model, Usage: "only events of this `MODEL`"},
+		&cli.StringFlag{Name: "request", Destination: &f.Request, Usage: "only events of the request with this `ID`, the client's x-request-id, or the first 8 characters of its own"},
+		&cli.StringFlag{Name: "node", Destination: &f.Node, Usage: "only events of this `NODE`"},
+		&cli.StringFlag{Name: "kind", Destination: &f.Kind, Validator: oneOf(query.Kinds), Usage: "only events of this `KIND`: request (entries), inference (colos) or forward (colos)"},
+		&cli.StringFlag{Name: "outcome", Destination: &f.Outcome, Validator: oneOf(query.Outcomes), Usage: "only events with this `OUTCOME`: " + joined(query.Outcomes)},
+	}
+}
+
+// oneOf returns the rule of a flag with one of some values.
+func oneOf[T ~string](values []T) func(string) error {
+	return func(value string) error {
+		if !slices.Contains(values, T(value)) {
+			return fmt.Errorf("must be one of %s", joined(values))
+		}
+		return nil
+	}
+}
+
+// setTimes reads the flags of times.
+func (s *eventSource) setTimes(now time.Time) error {
+	for _, f := range []struct {
+		name, text string
+		to         *time.Time
+	}{{"since", s.since, &s.filter.Since}, {"until", s.until, &s.filter.Until}} {
+		if f.text == "" {
+			continue
+		}
+		t, err := query.ParseTime(f.text, now)
+		if err != nil {
+			return fmt.Errorf("flag -%s: %w", f.name, err)
+		}
+		*f.to = t
+	}
+	if since, until := s.filter.Since, s.filter.Until; !since.IsZero() && !until.IsZero() && !since.Before(until) {
+		return fmt.Errorf("flag -until: %s is not after -since, which is %s", until.Format(time.RFC3339), since.Format(time.RFC3339))
+	}
+	return nil
+}
+
+// events is what a command reads.
+type events struct {
+	logs    []*eventLog
+	filter  query.Filter
+	reader  pageReader
+	bad     atomic.Int64 // corrupt lines
+	missing []string     // what is not there, with the reason
+	unread  int          // servers that are not registered any more
+}
+
+// eventLog is the events of a node, or of a directory with those of several. Each call of lines yields those that were not read yet.
+type eventLog struct {
+	node  string // that has answered
+	name  string // of the node, with its address; empty: a directory
+	lines func(context.Context) iter.Seq2[journal.Line, error]
+	last  func(n int) error // begins with the newest n events
+	lost  bool              // it could not be read to its end
+
+	reported bool // that it is lost
+}
+
+// open finds the nodes, or the directory.
+func (s *eventSource) open(ctx context.Context, cmd *cli.Command) (*events, error) {
+	if err := s.setTimes(time.Now().In(cmp.Or(s.zone, time.Local))); err != nil {
+		return nil, command.WithStatus(command.StatusUnknown, err)
+	}
+	e := &events{filter: s.filter, reader: newLongPageReader(eventPageTimeout)}
+	useDir, err := s.inDirectory(cmd)
+	switch {
+	case err != nil:
+	case useDir:
+		err = e.openDir(s.dir, s.apart)
+	default:
+		err = e.openNodes(ctx, s)
+	}
+	return e, command.WithStatus(command.StatusUnknown, err)
+}
+
+// inDirectory reports whether the events are read from a directory. A flag goes before the environment, which may name several sources.
+func (s *eventSource) inDirectory(cmd *cli.Command) (bool, error) {
+	byFlag := func(name, value string) bool {
+		variable := "COLONNADE_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
+		return cmd.IsSet(name) && value != "" && os.Getenv(variable) != value
+	}
+	dir, nodes := byFlag("data-dir", s.dir), byFlag("etcd", s.endpoints) || byFlag("admin", s.admin)
+	if dir && nodes {
+		return false, errors.New("-data-dir excludes -admin and -etcd: events are read from a directory or from nodes")
+	}
+	return s.dir != "" && !nodes, nil
+}
+
+func (e *events) openDir(dir string, apart bool) error {
+	if _, err := os.Stat(filepath.Join(dir, "events")); err != nil {
+		return fmt.Errorf("-data-dir %s: no node keeps events there, or not on this machine: %w", dir, err)
+	}
+	nodes, err := []string{""}, error(nil)
+	if apart {
+		nodes, err = journal.Nodes(dir)
+	}
+	for _, name := range nodes {
+		f := e.filter
+		r := journal.NewReader(journal.ReaderConfig{Dir: dir, Node: name, Begins: f.Begins, Since: f.Since, Until: f.Until, Want: f.Matcher()})
+		e.logs = append(e.logs, &eventLog{lines: func(context.Context) iter.Seq2[journal.Line, error] { return r.Lines() }, last: r.SkipToLast})
+	}
+	return err
+}
+
+// openNodes finds the nodes to ask.
+func (e *events) openNodes(ctx context.Context, s *eventSource) error {
+	nodes, err := s.nodes(ctx)
+	if err != nil {
+		return err
+	}
+	if name := e.filter.Node; name != "" && s.admin == "" {
+		nodes = slices.DeleteFunc(nodes, func(n registration) bool { return n.Node != name })
+		if len(nodes) == 0 {
+			return fmt.Errorf("flag -node: no node %q is registered in etcd; if it has ended, its events are in its -data-dir", name)
+		}
+	}
+	for _, n := range nodes {
+		r := &eventNode{reader: e.reader, registration: n, events: e}
+		r.request.Filter, r.request.Last, r.request.Bytes = e.filter, -1, eventPageBytes
+		r.log = &eventLog{name: cmp.Or(n.Node, n.Admin), lines: r.lines, last: func(n int) error {
+			r.request.Last = n
+			return nil
+		}}
+		e.logs = append(e.logs, r.log)
+	}
+	return nil
+}
+
+// nodes returns the nodes that the flag -admin names, or else those that are registered in etcd.
+func (s *eventSource) nodes(ctx context.Context) ([]registration, error) {
+	var nodes []registration
+	if s.admin != "" {
+		for address := range strings.SplitSeq(s.admin, ",") {
+			if !slices.ContainsFunc(nodes, func(n registration) bool { return n.Admin == address }) {
+				nodes = append(nodes, registration{Admin: address})
+			}
+		}
+		return nodes, nil
+	}
+	client, err := s.dial()
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	for _, kind := range []string{"entries/", "servers/"} {
+		docs, revision, err := etcd.List(ctx, client, node.Prefix, kind)
+		if err != nil {
+			return nil, fmt.Errorf("%w; -data-dir reads events from a directory", etcdError(s.endpoints, err))
+		}
+		nodes = append(nodes, newDocumentState(docs, revision).nodes...)
+	}
+	if len(nodes) == 0 {
+		return nil, fmt.Errorf("no node is registered in etcd at %s; -data-dir reads the events of nodes that have ended from a directory", s.endpoints)
+	}
+	return nodes, nil
+}
+
+func (e *events) close() { e.reader.client.CloseIdleConnections() }
+
+const (
+	eventPageTimeout = 40 * time.Second // a node ends an answer after 20 s
+	eventPageBytes   = 256 << 10        // of one answer, which is kept in memory
+	eventPageRetries = 10               // seconds for which a node with many readers is asked again
+)
+
+// eventNode reads the events of a node page by page, so that no answer waits for this program, and a lost one is asked for again.
+type eventNode struct {
+	registration
+	reader  pageReader
+	request query.PageRequest
+	log     *eventLog
+	events  *events
+}
+
+func (n *eventNode) lines(ctx context.Context) iter.Seq2[journal.Line, error] {
+	return func(yield func(journal.Line, error) bool) {
+		for more := true; more; {
+			body, end, err := n.page(ctx)
+			if err != nil {
+				yield(journal.Line{}, err)
+				return
+			}
+			for line := range strings.Lines(body) {
+				text := []byte(strings.TrimSuffix(line, "\n"))
+				if len(text) > 0 && !yield(journal.Line{JSON: text, Time: journal.TimeOf(text)}, nil) {
+					return
+				}
+			}
+			more = end != query.EndComplete
+		}
+	}
+}
+
+// page reads the next page.
+func (n *eventNode) page(ctx context.Context) (body, end string, err error) {
+	response, text, err := n.ask(ctx)
+	if err != nil {
+		return "", "", err
+	}
+	name := response.Header.Get(query.HeaderNode)
+	switch end = response.Trailer.Get(query.HeaderEnd); {
+	case response.StatusCode == http.StatusNotFound && name != "":
+		return "", "", errors.New(strings.TrimSpace(string(text)))
+	case response.StatusCode == http.StatusNotFound:
+		return "", "", errors.New("it has no page /debug/events: a node of an older version, or another program")
+	case response.StatusCode != http.StatusOK:
+		return "", "", fmt.Errorf("its page /debug/events has the status %d: %.200s", response.StatusCode, strings.TrimSpace(string(text)))
+	case n.Node != "" && name != n.Node:
+		return "", "", fmt.Errorf("node %.100q answers there; %s", name, addressHint(n.Admin))
+	case end == "":
+		return "", "", errors.New("its answer was cut")
+	case strings.HasPrefix(end, "error: "):
+		return "", "", fmt.Errorf("it cannot read its events: %.200s", strings.TrimPrefix(end, "error: "))
+	}
+	bad, _ := strconv.Atoi(response.Trailer.Get(query.HeaderBad))
+	n.events.bad.Add(int64(max(bad, 0)))
+	n.log.node = name
+	n.request.After, n.request.Last = response.Trailer.Get(query.HeaderPosition), -1
+	return string(text), end, nil
+}
+
+// ask asks again while the node has too many readers.
+func (n *eventNode) ask(ctx context.Context) (response *http.Response, text []byte, err error) {
+	for range eventPageRetries {
+		response, text, err = n.reader.fetch(ctx, n.Admin, "/debug/events?"+n.request.Query().Encode())
+		if err != nil || response.StatusCode != http.StatusServiceUnavailable {
+			break
+		}
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+			return nil, nil, ctx.Err()
+		}
+	}
+	return response, text, err
+}
+
+// each calls do for every event of every log, one log after the other, and end after each log.
+func (e *events) each(ctx context.Context, do func([]byte) error, end func()) error {
+	for _, l := range e.logs {
+		for line, err := range l.lines(ctx) {
+			if err != nil {
+				if err = e.note(ctx, l, err); err != nil {
+					return err
+				}
+				continue
+			}
+			if err := do(line.JSON); err != nil {
+				return err
+			}
+		}
+		end()
+	}
+	return nil
+}
+
+// note counts a bad line, or notes that a node could not be read. It returns any other error.
+func (e *events) note(ctx context.Context, l *eventLog, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, journal.ErrTorn), errors.Is(err, journal.ErrCorrupt):
+		e.bad.Add(1)
+		return nil
+	case l.name == "":
+		return command.WithStatus(command.StatusUnknown, err)
+	}
+	if !l.lost && !l.reported {
+		e.missing = append(e.missing, fmt.Sprintf("node %s: %v", l.name, err))
+	}
+	l.lost = true
+	return nil
+}
+
+// merged calls do for the events that were not read yet, ordered by time over all logs.
+func (e *events) merged(ctx context.Context, do func(journal.Line) error) error {
+	heads := make([]eventHead, len(e.logs))
+	var asked sync.WaitGroup
+	for i, l := range e.logs {
+		next, stop := iter.Pull2(l.lines(ctx))
+		heads[i] = eventHead{log: l, next: next}
+		defer stop()
+		asked.Go(heads[i].pull) // so that nodes that do not answer delay it once
+	}
+	asked.Wait()
+	for {
+		at := -1
+		for i := range heads {
+			h := &heads[i]
+			for h.err != nil {
+				if err := e.note(ctx, h.log, h.err); err != nil {
+					return err
+				}
+				h.pull()
+			}
+			if h.ok && (at < 0 || h.line.Time.Before(heads[at].line.Time)) {
+				at = i
+			}
+		}
+		if at < 0 {
+			return nil
+		}
+		if err := do(heads[at].line); err != nil {
+			return err
+		}
+		heads[at].pull()
+	}
+}
+
+// eventHead is the next event of a log.
+type eventHead struct {
+	log  *eventLog
+	next func() (journal.Line, error, bool)
+	line journal.Line
+	err  error
+	ok   bool // there is one
+}
+
+func (h *eventHead) pull() {
+	h.line, h.err, h.ok = h.next()
+	h.ok = h.ok && h.err == nil
+}
+
+// partial returns the error of a command whose result lacks something, which it writes to notes.
+func (e *events) partial(notes io.Writer) error {
+	if bad := e.bad.Load(); bad > 0 {
+		fmt.Fprintf(notes, "left out: %s, corrupt or incomplete\n", count(int(bad), "line"))
+	}
+	for _, m := range e.missing {
+		fmt.Fprintln(notes, "missing: "+command.Printable(m))
+	}
+	lost := 0
+	for _, l := range e.logs {
+		if l.lost {
+			lost++
+		}
+	}
+	switch {
+	case lost+e.unread == 0:
+		return nil
+	case lost > 0 && lost == len(e.logs):
+		return command.WithStatus(command.StatusUnknown, errors.New("no node could be asked"))
+	}
+	return fmt.Errorf("the result is partial: %d of %s could not be asked", lost+e.unread, count(len(e.logs)+e.unread, "node"))
+}
+
+// partialStatuses is the part of the help of the commands that read events.
+const partialStatuses = `Events are read from -data-dir, from the nodes at -admin, or from all nodes that are registered
+in etcd. A node that cannot be reached is named on standard error. The exit status is 0 if no
+node is missing, 1 if the result is partial, and 2 if nothing could be found out.`
