@@ -29,9 +29,10 @@ type Config struct {
 	Pools    func(accounts int) any // state of the pools, with at most so many accounts of each, for JSON
 	Check    func() []error         // every invariant that does not hold
 	// Plan returns the plan of a request for a model, of an account unless that is empty, for JSON; an error is for a client with other names.
-	Plan  func(model, account string) (any, error)
-	API   http.Handler // the admin API, below /api/v1/; it authenticates its callers. nil = off
-	Hosts []string     // names under which the pages are served, besides localhost and all IP addresses; a port is ignored
+	Plan   func(model, account string) (any, error)
+	Events http.Handler // the events of the node, with parameters that select them; nil = there is no such page
+	API    http.Handler // the admin API, below /api/v1/; it authenticates its callers. nil = off
+	Hosts  []string     // names under which the pages are served, besides localhost and all IP addresses; a port is ignored
 }
 
 const (
@@ -64,6 +65,9 @@ func Handler(c Config) http.Handler {
 	}
 	if c.Plan != nil {
 		page("/debug/plan", plan(c.Plan))
+	}
+	if c.Events != nil {
+		page("/debug/events", c.Events.ServeHTTP)
 	}
 	if c.Check != nil {
 		page("/debug/check", check(func() []error { return append(c.Check(), c.losses()...) }))

@@ -26,9 +26,11 @@ func samplePerformance() *Report {
 		Plain:       all, Spaced: all, Rate: 1234, Chunks: all,
 		Open: []cost.Held{{Contestant: cost.FleetName, Node: "colo", Each: 30 << 10}, {Contestant: cost.FleetName, Node: "entry", Each: 20 << 10},
 			{Contestant: cost.ServeName, Node: "serve", Each: 10 << 10}},
-		Many:      []cost.Many{{Contestant: cost.DirectName, Streams: 9, P99: 100}, {Contestant: cost.FleetName, Streams: 9, P99: 200, CPU: 0.5}},
-		Start:     &cost.Start{FirstAnswer: []float64{50, 40, 70}, Rest: 32 << 20, RestOwn: 8 << 20},
-		Programs:  []cost.Program{{Name: "colonnade", Bytes: 43 << 20}},
+		Many:     []cost.Many{{Contestant: cost.DirectName, Streams: 9, P99: 100}, {Contestant: cost.FleetName, Streams: 9, P99: 200, CPU: 0.5}},
+		Start:    &cost.Start{FirstAnswer: []float64{50, 40, 70}, Rest: 32 << 20, RestOwn: 8 << 20},
+		Programs: []cost.Program{{Name: "colonnade", Bytes: 43 << 20}},
+		Ship: []cost.Shipped{{Sink: cost.NoSink, Rounds: []cost.ShipRound{{Round: cost.Round{P50: 1000, P99: 2000}, Used: 1e5, Memory: 8 << 20}}},
+			{Sink: "file", Rounds: []cost.ShipRound{{Round: cost.Round{P50: 1500, P99: 2100}, Events: 60_000, Used: 2.2e5, Memory: 10 << 20}}}},
 		Functions: []cost.Function{{What: "get a permit", Package: "permits", Nanos: 90, MostNanos: 100}},
 	}, &size)
 }
@@ -36,12 +38,13 @@ func samplePerformance() *Report {
 func TestPerformancePage(t *testing.T) {
 	text := render(t, samplePerformance())
 	for _, want := range []string{
-		"6 of 13 aims are met, 7 missed.",
+		"8 of 15 aims are met, 7 missed.",
 		"| ✗ | [processor time of a plain request ÷ bare chain](#plain-as-many-plain-requests-as-are-answered) | entry + colo | at most 1.6 × | 1.75 × |\n",
 		"| ✓ | [processor time of a plain request ÷ entry + colo](#plain-as-many-plain-requests-as-are-answered) | serve | at most 0.6 × | 0.400 × |\n",
 		"| ✗ | [memory of an open stream in each node](#open-memory-of-open-streams) | entry + colo | at most 24 KiB | 30.0 KiB |\n",
 		"| ✓ | [gap p99 of 9 streams ÷ the engine's own](#many-very-many-open-streams) | entry + colo | less than 3 × | 2.00 × |\n",
 		"| ✓ | [start to first answer](#start-start-and-rest-of-one-process) | serve | less than 300 ms | 50.0 ms |\n",
+		"| file | 60000 | 2.00 | 2.00 | 1.50 | 2.10 | 1.50 | 1.05 | 0 |",
 		"![Processor time of a plain request](performance/plain-cpu.png)",
 		"| entry + colo | 35.0 | 30.0 | 40.0 | 1.75 | 1.50 |",
 		"| entry + colo | 20.0 | 30.0 |\n| serve | **10.0** | – |",

@@ -119,7 +119,8 @@ func functionResult(m *cost.Result, _ *cost.Size) (ScenarioResult, bool) {
 	s := ScenarioResult{
 		Name: cost.FunctionScenario, Title: "single functions",
 		Question: "What do the parts cost that every request, or every change of a document, needs?",
-		Method:   "The Go benchmarks of their packages, three times each, of which the least counts; `make bench-go` runs all benchmarks.",
+		Method: "The Go benchmarks of their packages, three times each, of which the least counts; `make bench-go` runs all benchmarks. " +
+			"Tables are of a fleet with 10 000 endpoints and 100 000 accounts; the one that is applied has 10 000 endpoints in its colo.",
 		Columns: []column{
 			{Name: "time", Unit: "ns", Better: lower, Help: "of one call."},
 			{Name: "allocations", Help: "of one call."},
@@ -128,7 +129,11 @@ func functionResult(m *cost.Result, _ *cost.Size) (ScenarioResult, bool) {
 	for _, f := range m.Functions {
 		s.Rows = append(s.Rows, Row{Gateway: f.What, Values: values(f.Nanos, f.Allocs)})
 		if f.MostNanos > 0 {
-			s.Thresholds = append(s.Thresholds, aim(f.What, f.Package, "at most "+measure(Value(f.MostNanos), "ns"), f.Nanos, f.MostNanos, "ns"))
+			unit, nanos := "ns", 1.0
+			if f.MostNanos >= 1e6 {
+				unit, nanos = "ms", 1e6
+			}
+			s.Thresholds = append(s.Thresholds, aim(f.What, f.Package, "at most "+measure(Value(f.MostNanos/nanos), unit), f.Nanos/nanos, f.MostNanos/nanos, unit))
 		}
 		if f.MostAllocs >= 0 {
 			s.Thresholds = append(s.Thresholds, aim(f.What+", allocations", f.Package, "none", f.Allocs, f.MostAllocs, ""))

@@ -16,6 +16,7 @@ import (
 	"colonnade/openai"
 	"colonnade/permits"
 	"colonnade/reasons"
+	"colonnade/tracing"
 )
 
 // call is one request in flight, from Do to its answer's end, which for a stream comes after Do has returned. One goroutine uses it at
@@ -46,6 +47,7 @@ type call struct {
 	refusedSince time.Time // by its pool, though this server is the home; zero = never
 
 	// Of all attempts.
+	wanted                 permits.Request // of the permit last asked for; here, since the stack of a request that waits should be small
 	queued                 time.Duration
 	queueLen               int               // requests waiting in the pool at arrival
 	failedURLs             []string          // URLs of endpoints that failed this request
@@ -62,6 +64,7 @@ type call struct {
 	grant          admission.Grant
 	held           bool // grant must be released
 	granted        time.Time
+	releasedAt     time.Time // when its permit was released; zero = not yet
 	sent           time.Time
 	firstByte      time.Time
 	clientDeadline bool                // the client's deadline is earlier than the model's first-byte timeout
@@ -77,6 +80,8 @@ type call struct {
 	forwarding     bool      // an end event must follow
 	forwardedAt    time.Time // when it was sent
 
+	trace *tracing.Trace // nil = nothing is recorded
+
 	closed bool
 }
 
@@ -91,6 +96,7 @@ func (s *Server) newCall(in *server.Request, r *peer.Request) *call {
 	if r.Token.FirstByte > 0 {
 		c.firstByteDeadline = now.Add(time.Duration(r.Token.FirstByte))
 	}
+	c.continueTrace()
 	return c
 }
 
@@ -119,7 +125,8 @@ func (c *call) withdraw() {
 // release releases the permit. The exchange with the engine must be over.
 func (c *call) release() {
 	if c.held {
-		c.held = false
+		c.held, c.releasedAt = false, time.Now()
+		c.grant.EndedAt(c.releasedAt)
 		c.grant.BlockedOnClient(c.blocked)
 		c.grant.ReleaseUsed(c.costOf(c.usage))
 	}
@@ -189,42 +196,66 @@ func jitterFraction(id string) float64 {
 
 // acquire gets a permit. The error is a [permits.Refusal] or the cause of the context's end.
 func (c *call) acquire() error {
-	r, began := c.permitRequest(), time.Now()
-	grant, err := c.pool.Acquire(c.Context, r)
-	for err == nil && !c.pool.HasIt(grant.Endpoint, c.model.Name, c.route.Path) { // which another request has learned meanwhile
-		c.queued += grant.Queued()
-		grant.Cancel()
-		r = c.permitRequest()
-		r.Rejoin, began = true, time.Now()
-		grant, err = c.pool.Acquire(c.Context, r)
+	began := time.Now()
+	c.setWanted(began, false)
+	err := c.acquireWanted()
+	for err == nil && !c.pool.HasIt(c.grant.Endpoint, c.model.Name, c.route.Path) { // which another request has learned meanwhile
+		c.queued += c.grant.Queued()
+		c.traceQueue(began, nil)
+		c.grant.Cancel()
+		began = time.Now()
+		c.setWanted(began, true)
+		err = c.acquireWanted()
 	}
 	if err != nil {
 		var refused *permits.Refusal
 		if !errors.As(err, &refused) || refused.Waited { // to be refused at once takes no time in a queue
 			c.queued += time.Since(began)
+			c.traceQueue(began, err)
 		}
-		return c.refused(err, r)
+		return c.refused(err)
 	}
-	c.grant, c.held, c.granted = grant, true, time.Now()
-	c.queued += grant.Queued()
+	c.held, c.granted, c.releasedAt = true, began, time.Time{}
+	if c.grant.Queued() > 0 {
+		c.granted = time.Now()
+	}
+	c.queued += c.grant.Queued()
 	if c.attempts == 0 {
-		c.queueLen = grant.QueueLenAtArrival()
+		c.queueLen = c.grant.QueueLenAtArrival()
 	}
+	c.traceQueue(began, nil)
 	c.attempts++
+	c.trace.BeginAttempt()
 	c.logBegin() // first: whatever happens from here on, an end event must follow
-	c.server.metrics.QueueWait(c.pool.Name(), grant.Queued())
+	c.server.metrics.QueueWait(c.pool.Name(), c.grant.Queued())
 	return nil
+}
+
+// setWanted sets the request for the next permit.
+//
+//go:noinline
+func (c *call) setWanted(now time.Time, again bool) {
+	c.wanted = c.permitRequest()
+	c.wanted.Now, c.wanted.Rejoin = now, c.wanted.Rejoin || again
+}
+
+func (c *call) acquireWanted() error {
+	grant, err := c.pool.Acquire(c.Context, &c.wanted)
+	if err == nil {
+		c.grant = grant
+	}
+	return err
 }
 
 // refused notes whether a request that was refused has had a place in the queue. It changes the reason busy into queue_timeout for one
 // that may not wait because its time for waiting is used up.
-func (c *call) refused(err error, r permits.Request) error {
+func (c *call) refused(err error) error {
 	var refused *permits.Refusal
 	if !errors.As(err, &refused) {
 		return err
 	}
 	c.hadPlace = c.hadPlace || refused.Waited && (refused.Reason == permits.Moved || refused.Reason == permits.Draining)
-	if refused.Reason == permits.Busy && c.token.Wait == hop.WaitFull && r.MaxWait <= 0 && c.pool.Document().Queue.MaxWait > 0 {
+	if refused.Reason == permits.Busy && c.token.Wait == hop.WaitFull && c.wanted.MaxWait <= 0 && c.pool.Document().Queue.MaxWait > 0 {
 		late := *refused
 		late.Reason = permits.QueueTimeout
 		return &late
@@ -302,12 +333,12 @@ func (c *call) path(e *fleet.Endpoint) string {
 }
 
 // usualFields is how many header lines an engine gets at most, unless the model forwards more.
-const usualFields = 7
+const usualFields = 8
 
 // fields returns the headers that an engine gets: its credential, and those of the request.
 func (c *call) fields(e *fleet.Endpoint) ([]transport.Field, error) {
 	fields, err := c.server.credentials.appendFields(make([]transport.Field, 0, usualFields), e)
-	return append(peer.AppendForwarded(fields, c.model.ForwardHeaders, c.request.Field),
+	return append(peer.AppendForwarded(fields, c.model.ForwardHeaders, c.headerToPassOn),
 		transport.Field{Name: "Accept-Encoding", Value: "identity"}, // without it, an engine may choose any
 		transport.Field{Name: hop.HeaderRequestID, Value: c.token.RequestID}), err
 }

@@ -11,6 +11,7 @@ import (
 	"colonnade/forwarding/relay"
 	"colonnade/forwarding/server"
 	"colonnade/forwarding/transport"
+	"colonnade/internal/lazyctx"
 	"colonnade/openai"
 	"colonnade/permits"
 	"colonnade/reasons"
@@ -25,9 +26,10 @@ func (s *Server) Do(ctx context.Context, r *peer.Request) (*peer.Answer, error) 
 		c.lookUp(s.applied.Load())
 		return c.answerRefusal(refusalWithoutPool(permits.Draining))
 	}
-	unlink := context.AfterFunc(ctx, func() { in.Cancel(context.Cause(ctx)) })
+	var link lazyctx.Hook
+	link.Attach(ctx, func() { in.Cancel(context.Cause(ctx)) })
 	end := func() {
-		unlink()
+		link.Stop()
 		in.Close()
 	}
 	relayed := false
@@ -93,38 +95,49 @@ func (c *call) serve() (*peer.Answer, error) {
 			}
 			return c.answerAcquireError(err)
 		}
-		if refused := c.checkEngineFields(c.grant.Endpoint); refused != nil {
-			c.withdrawRefused(refused)
-			return c.answerRefusal(refused)
+		if again, a, err := c.attempt(); !again {
+			return a, err
 		}
-		response, err := c.dispatch()
-		if errors.Is(err, transport.ErrNotSent) {
-			c.withdraw()
-			continue
-		}
-		c.response = response
-		next := c.classify(response, err)
-		if next.relay {
-			return c.answer(response), nil
-		}
-		if response != nil {
-			response.Close()
-		}
-		c.releaseUnserved()
-		c.logFailed(&next)
-		failure := next.refusal
-		c.lastFailure = &failure
-		if !next.again || !next.free && !c.server.budget.Take() {
-			if next.full {
-				failure = *c.engineFull()
-			}
-			return c.answerRefusal(&failure)
-		}
-		if !next.free {
-			c.retries--
-		}
-		c.server.metrics.Retried(c.pool.Name())
 	}
+}
+
+// attempt sends the request to the endpoint of its permit. It reports whether the request has to ask for another permit; if not, the answer
+// is that of [call.serve]. It is a function of its own since a request waits in the frame of its caller.
+func (c *call) attempt() (again bool, a *peer.Answer, err error) {
+	if refused := c.checkEngineFields(c.grant.Endpoint); refused != nil {
+		c.withdrawRefused(refused)
+		a, err = c.answerRefusal(refused)
+		return false, a, err
+	}
+	response, err := c.dispatch()
+	if errors.Is(err, transport.ErrNotSent) {
+		c.withdraw()
+		return true, nil, nil
+	}
+	c.response = response
+	next := c.classify(response, err)
+	if next.relay {
+		return false, c.answer(response), nil
+	}
+	if response != nil {
+		response.Close()
+	}
+	c.releaseUnserved()
+	c.logFailed(&next)
+	failure := next.refusal
+	c.lastFailure = &failure
+	if !next.again || !next.free && !c.server.budget.Take() {
+		if next.full {
+			failure = *c.engineFull()
+		}
+		a, err = c.answerRefusal(&failure)
+		return false, a, err
+	}
+	if !next.free {
+		c.retries--
+	}
+	c.server.metrics.Retried(c.pool.Name())
+	return true, nil, nil
 }
 
 // resolve finds the model and its pool, and parses the body.

@@ -16,6 +16,7 @@ func (c *call) newEvent(id string, kind analytics.Kind, phase analytics.Phase) a
 		EventID:         id,
 		RequestID:       c.token.RequestID,
 		ClientRequestID: c.token.ClientRequestID,
+		TraceID:         c.trace.ID(),
 		Kind:            kind,
 		Phase:           phase,
 		ColoID:          c.server.config.Colo,
@@ -65,10 +66,13 @@ func (c *call) log(e *analytics.Event) {
 		return
 	}
 	c.beginLogged = false
-	now := time.Now()
-	e.RequestTime = analytics.Milliseconds(now.Sub(c.arrived))
-	e.InferenceTime = analytics.Milliseconds(now.Sub(c.granted))
+	if e.Time = c.releasedAt; e.Time.IsZero() {
+		e.Time = time.Now()
+	}
+	e.RequestTime = analytics.Milliseconds(e.Time.Sub(c.arrived))
+	e.InferenceTime = analytics.Milliseconds(e.Time.Sub(c.granted))
 	c.server.config.Log.Append(e)
+	c.traceAttempt(e)
 	c.server.metrics.Finished(e)
 }
 

@@ -66,7 +66,7 @@ func limitFalls(t *testing.T, c *call, tell func(*call)) bool {
 	d.Apply(docs.Table())
 	c.pool, _ = d.Pool("p")
 	take := func() admission.Grant {
-		g, err := c.pool.Acquire(context.Background(), permits.Request{Account: "a", MaxExpected: -1})
+		g, err := c.pool.Acquire(context.Background(), &permits.Request{Account: "a", MaxExpected: -1})
 		if err != nil {
 			t.Fatal(err)
 		}

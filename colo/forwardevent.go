@@ -33,6 +33,7 @@ func (c *call) logForward(e *analytics.Event) {
 	c.forwarding = false
 	e.RequestTime = analytics.Milliseconds(time.Since(c.arrived))
 	c.server.config.Log.Append(e)
+	c.traceForward(e)
 	c.server.metrics.Forwarded(e)
 }
 

@@ -41,7 +41,7 @@ func (s *Server) serve(rc *fasthttp.RequestCtx) {
 			if answer != nil {
 				answer.Close()
 			}
-			s.write(rc, "", &peer.Answer{Error: openai.Internal(), Verdict: hop.Verdict{Kind: hop.VerdictError, Final: true}})
+			s.write(rc, "", internalError(true))
 		}
 	}()
 	r, refused := s.receive(rc, in)
@@ -52,13 +52,13 @@ func (s *Server) serve(rc *fasthttp.RequestCtx) {
 	id := r.Token.RequestID
 	if err := in.WatchClient(rc.Conn()); err != nil {
 		s.config.Logger.Error("cannot watch the client", "error", err)
-		s.write(rc, id, &peer.Answer{Error: openai.Internal(), Verdict: hop.Verdict{Kind: hop.VerdictError}})
+		s.write(rc, id, internalError(false))
 		return
 	}
 	var err error
 	switch answer, err = s.do(in, r); {
 	case err != nil:
-		s.write(rc, id, &peer.Answer{Error: openai.Unavailable(reasons.ClientGone, 0)})
+		s.write(rc, id, clientGone())
 	case answer.Response == nil:
 		s.write(rc, id, answer)
 	default:
@@ -202,6 +202,21 @@ func (s *Server) write(rc *fasthttp.RequestCtx, id string, a *peer.Answer) {
 	v := a.Verdict
 	v.Number = a.Error.Number
 	rc.Response.Header.Set(hop.HeaderVerdict, v.String())
+}
+
+// internalError returns the answer after a failure of this server. If it were inlined, its memory would be on the stack of each request
+// that waits.
+//
+//go:noinline
+func internalError(final bool) *peer.Answer {
+	return &peer.Answer{Error: openai.Internal(), Verdict: hop.Verdict{Kind: hop.VerdictError, Final: final}}
+}
+
+// clientGone returns the answer to a client that has left, which none reads. See internalError.
+//
+//go:noinline
+func clientGone() *peer.Answer {
+	return &peer.Answer{Error: openai.Unavailable(reasons.ClientGone, 0)}
 }
 
 // writeFields sets the headers of every answer to another node.

@@ -55,6 +55,7 @@ func (c *call) forwardToNext(refused *peer.Answer) (*peer.Answer, error) {
 		answer, err = c.follow(&to, r, answer, c.mayGiveUp(refused))
 	}
 	c.firstByte = time.Now()
+	c.noteForwardedTo(to, answer)
 	if err != nil {
 		last.Colo, last.Node = to.Colo, to.Node
 		return c.forwardFailed(refused, visits, last, err)
@@ -116,6 +117,7 @@ func (c *call) follow(to *peer.Server, r *peer.Request, moved *peer.Answer, mayG
 func (c *call) forwardRequest(refused *peer.Answer) *peer.Request {
 	stop, now := c.token.Onward[0], time.Now()
 	c.forwardedAt = now
+	c.trace.BeginHop(now)
 	t := *c.token
 	t.Headers = nil // the client signs those of its own
 	t.Visited = c.coloPath()
@@ -132,7 +134,7 @@ func (c *call) forwardRequest(refused *peer.Answer) *peer.Request {
 	r := &peer.Request{
 		Token:    t,
 		Route:    c.route,
-		Fields:   peer.AppendForwarded(nil, c.model.ForwardHeaders, c.request.Field),
+		Fields:   peer.AppendForwarded(nil, c.model.ForwardHeaders, c.headerToPassOn),
 		Body:     c.raw,
 		Progress: c.request.Progress,
 		Tick:     c.request.Tick,

@@ -141,7 +141,7 @@ func TestPanicAfterQueueing(t *testing.T) {
 	s := startServerBy(t, func(s *Server) { s.metrics = nil })
 	s.apply(lateModel)
 	pool, _ := s.pools.Pool("p")
-	first, err := pool.Acquire(t.Context(), permits.Request{Account: "b", Weight: 1})
+	first, err := pool.Acquire(t.Context(), &permits.Request{Account: "b", Weight: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,6 +24,25 @@ func isQuestion(rc *fasthttp.RequestCtx) bool {
 	return bytes.HasPrefix(rc.Request.Header.RequestURI(), []byte(questionPrefix))
 }
 
+// checkQuestion checks the head of a question on a path.
+func checkQuestion(h *fasthttp.RequestHeader, path string) *openai.Error {
+	if path == hop.PathLink {
+		return server.CheckLinkHead(h)
+	}
+	return server.CheckHead(h, 0)
+}
+
+// answers reports whether the server answers questions on a path.
+func (s *Server) answers(path string) bool {
+	switch path {
+	case hop.PathAlive, hop.PathLink, hop.PathSessionUsage:
+		return true
+	case hop.PathOwned:
+		return s.config.Owned != nil
+	}
+	return false
+}
+
 // serveQuestion answers a question of another node about this process. A question is no request in flight: it is answered also while the
 // server drains or may grant nothing, needs no permit and no memory for a body, and a drain does not wait for it.
 func (s *Server) serveQuestion(rc *fasthttp.RequestCtx) {
@@ -35,10 +54,10 @@ func (s *Server) serveQuestion(rc *fasthttp.RequestCtx) {
 	}()
 	h := &rc.Request.Header
 	path, _, _ := bytes.Cut(h.RequestURI(), []byte("?"))
-	e := server.CheckHead(h, 0)
+	e := checkQuestion(h, string(path))
 	switch {
 	case e != nil:
-	case string(path) != hop.PathAlive && string(path) != hop.PathSessionUsage && (string(path) != hop.PathOwned || s.config.Owned == nil):
+	case !s.answers(string(path)):
 		e = openai.UnknownURL(string(path))
 	case !h.IsGet():
 		e = openai.MethodNotAllowed(string(h.Method()), http.MethodGet)
@@ -59,6 +78,11 @@ func (s *Server) serveQuestion(rc *fasthttp.RequestCtx) {
 	case hop.PathAlive:
 		rc.SetStatusCode(http.StatusNoContent)
 		return
+	case hop.PathLink:
+		if !s.http.AcceptLink(rc) {
+			s.write(rc, "", &peer.Answer{Error: openai.InvalidRequest("", "this URL is for Upgrade: "+hop.UpgradeLink+", on a connection of its own")})
+		}
+		return
 	case hop.PathSessionUsage:
 		used, found := s.sessions.take(string(query.Peek(hop.ParamRequest)), token.Source)
 		if !found {
@@ -78,8 +102,8 @@ func (s *Server) serveQuestion(rc *fasthttp.RequestCtx) {
 }
 
 // verifyQuestion returns the token of a question, which is used up, unless it is not valid here and now. With mutual TLS, only
-// the entry or colo server that has signed it may ask for a sign of life or what its session has used, and only a server of this colo what the
-// process owns.
+// the entry or colo server that has signed it may ask for a sign of life, for a link, or what its session has used, and only a server of this colo
+// what the process owns.
 func (s *Server) verifyQuestion(rc *fasthttp.RequestCtx, path string) (*hop.Token, error) {
 	v, err := s.verifyHead(&rc.Request.Header, string(rc.Request.Header.RequestURI()), time.Now())
 	switch {
@@ -87,7 +111,7 @@ func (s *Server) verifyQuestion(rc *fasthttp.RequestCtx, path string) (*hop.Toke
 		return nil, err
 	case v.Old:
 		return nil, fmt.Errorf("%w: of a version that asks no questions", hop.ErrBadToken)
-	case path == hop.PathAlive, path == hop.PathSessionUsage:
+	case path != hop.PathOwned:
 		err = server.VerifyTokenSource(s.config.Peers, rc.Conn(), &v.Token)
 	default:
 		err = s.verifySibling(rc, &v.Token)

@@ -25,6 +25,7 @@ import (
 	"colonnade/forwarding/server"
 	"colonnade/forwarding/transport"
 	"colonnade/homes"
+	"colonnade/tracing"
 )
 
 // Linger is how long a cancelled request's slot may wait for the engine to close the connection.
@@ -57,6 +58,9 @@ type Config struct {
 	CredentialsDir string   // files with credentials of engines are read only below it; empty = none is read
 	OwnFiles       []string // of the node; none is ever read as a credential
 
+	Tracer *tracing.Tracer // records spans of requests; nil = none are recorded
+
+	Links           bool // requests to other servers share connections: see [peer.Client]
 	WithoutListener bool // requests come only by Do, so there are no metrics of connections
 }
 
@@ -114,7 +118,7 @@ func New(c Config) (*Server, error) {
 	s.name = hop.NodeName(c.Colo, c.Node)
 	s.path = []string{s.name}
 	s.process = c.Node + "/" + s.boot
-	s.client = &peer.Client{Colo: c.Colo, Node: c.Node, Transport: s.transport, Keys: c.Keys, Peers: c.Peers, Via: c.Via}
+	s.client = &peer.Client{Colo: c.Colo, Node: c.Node, Transport: s.transport, Keys: c.Keys, Peers: c.Peers, Via: c.Via, Multiplex: c.Links}
 	s.sender = &liveness.Sender{Client: s.client, Watcher: liveness.New(liveness.Config{Alive: s.client.Alive, Timings: c.Liveness})}
 	s.replays, s.tokenLog = hop.NewReplayGuard(s.boot), newTokenLog()
 	s.applied.Store(newAppliedTable(fleet.NewTable(fleet.Contents{})))
@@ -130,11 +134,14 @@ func New(c Config) (*Server, error) {
 		Logger:      c.Logger,
 		Peers:       c.Peers,
 		MaxConns:    c.MaxConns,
+		Flusher:     s.transport.Flusher(),
 	})
 	if !c.WithoutListener {
 		metrics.RegisterConnections(c.Metrics, func() metrics.ConnStats {
 			return metrics.ConnStats(s.http.ConnStats())
 		})
+		metrics.RegisterLinks(c.Metrics, "in", func() metrics.LinkStats { return metrics.LinkStats(s.http.LinkStats()) })
+		metrics.RegisterLinks(c.Metrics, "out", func() metrics.LinkStats { return metrics.LinkStats(s.transport.LinkStats()) })
 	}
 	return s, nil
 }

@@ -111,7 +111,7 @@ func outlives(t *testing.T, where, stop, drain string) {
 // The commands in comments exist, with their flags.
 func TestCommandsInComments(t *testing.T) {
 	found := 0
-	command := regexp.MustCompile("\\bcolonnade (config|keys|events|health|engine|serve|up)\\b[^`\n]*")
+	command := regexp.MustCompile("\\bcolonnade (config|keys|events|health|engine|serve|ship|up)\\b[^`\n]*")
 	for _, pattern := range []string{"Dockerfile", "*.yaml", "*/*.yaml", "systemd/*"} {
 		files, _ := filepath.Glob(pattern)
 		for _, name := range files {

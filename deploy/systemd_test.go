@@ -1,6 +1,7 @@
 package deploy_test
 
 import (
+	"cmp"
 	"maps"
 	"os"
 	"os/exec"
@@ -52,7 +53,7 @@ func TestUnits(t *testing.T) {
 		if u.one(t, "KillSignal") != "SIGTERM" {
 			t.Errorf("%s: only SIGTERM drains", name)
 		}
-		outlives(t, name, u.one(t, "TimeoutStopSec"), line.values["drain"])
+		outlives(t, name, u.one(t, "TimeoutStopSec"), cmp.Or(line.values["drain"], "5s")) // ship sends for so long
 		if got := u.one(t, "StateDirectory"); got != state || line.values["data-dir"] != "%S/"+state {
 			t.Errorf("%s: events go to %s, the state directory is %s, want both to be %s", name, line.values["data-dir"], got, state)
 		}
@@ -75,10 +76,11 @@ func TestUnits(t *testing.T) {
 	f("colonnade-entry.service", "entry", "entry.env", "colonnade/entry")
 	f("colonnade-colo@.service", "colo", "colo.env", "colonnade/colo-%i")
 	f("colonnade.service", "colonnade serve", "serve.env", "colonnade/serve")
+	f("colonnade-ship@.service", "colonnade ship", "ship.env", "colonnade/%i")
 }
 
 // units are the names of the unit files.
-var units = []string{"colonnade-entry.service", "colonnade-colo@.service", "colonnade.service"}
+var units = []string{"colonnade-entry.service", "colonnade-colo@.service", "colonnade.service", "colonnade-ship@.service"}
 
 // All units have the same settings, but for their own: the same sandbox above all.
 func TestUnitsHaveTheSameSandbox(t *testing.T) {
@@ -156,5 +158,5 @@ func TestUnitsVerify(t *testing.T) {
 			t.Errorf("systemd-analyze %v: %v\n%s", args, err, out)
 		}
 	}
-	verify("verify", "./colonnade-entry.service", "./colonnade-colo@ams.service", "./colonnade.service")
+	verify("verify", "./colonnade-entry.service", "./colonnade-colo@ams.service", "./colonnade.service", "./colonnade-ship@colo-ams.service")
 }

@@ -53,7 +53,7 @@ func BenchmarkServersOfAColo(b *testing.B) {
 				tr := newAttempts([]candidate{{Colo: table.Colos()[0]}}, func(colo string) []*fleet.Server { return orders.of(table, poolIn{"m", colo}) },
 					queueDefault, fleet.Retry{Errors: 2, OutOfCapacity: 4})
 				at, _ := tr.next()
-				tr.mayLose(at, 3)
+				tr.mayLose(&at, 3)
 			}
 		})
 	}

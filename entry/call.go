@@ -9,6 +9,7 @@ import (
 
 	"colonnade/accounts"
 	"colonnade/analytics"
+	"colonnade/analytics/capture"
 	"colonnade/fleet"
 	"colonnade/forwarding/hop"
 	"colonnade/forwarding/peer"
@@ -17,6 +18,7 @@ import (
 	"colonnade/forwarding/transport"
 	"colonnade/internal/ascii"
 	"colonnade/openai"
+	"colonnade/tracing"
 )
 
 // reservedForReturn is the least part of a deadline that an entry keeps for the way back to the client; see [call.reserved].
@@ -50,13 +52,18 @@ type call struct {
 	deadline          time.Time // of the whole request
 	priority          string
 	wantsQueueEvents  bool
-	countsInBudget    bool                    // budget.Begin was called
-	refusedByEntry    bool                    // no colo was asked, since the request is part of a flood
+	countsInBudget    bool // budget.Begin was called
+	refusedByEntry    bool // no colo was asked, since the request is part of a flood
+	forced            bool // to one colo, by an operator
+	beginLogged       bool // exactly one final event follows a begin event
+	endLogged         bool
+	hadPlace          bool                    // of all attempts so far: in a queue, and has lost it
 	queueEvents       *relay.QueueEventStream // nil unless the answer has begun with queue events
-	flood             floodKey                // see [floodGuard]; zero = the request is for a colo that an operator forces
 	attempts          *attempts
 	table             *fleet.Table // the newest that the attempts go by
 	limits            *callLimits  // nil = nothing bounds the caller's requests or tokens
+
+	capture *capture.Record // nil = nothing of the request is captured
 
 	// Of all attempts so far.
 	path           []string      // servers tried
@@ -69,10 +76,7 @@ type call struct {
 	colo         string // that serves the request
 	firstByte    time.Time
 
-	// Exactly one final event follows a begin event.
-	beginLogged, endLogged bool
-
-	hadPlace bool // of all attempts so far: in a queue, and has lost it
+	trace *tracing.Trace // nil = headers of traces are passed on as they came
 }
 
 // newCall begins a request; close must follow.

@@ -116,7 +116,8 @@ func (k *dayColo) serve(ctx context.Context, c *dayClient, r *peer.Request) *pee
 	var failed []string
 	for {
 		began := k.day.now()
-		permit, err := k.pool.Acquire(ctx, k.permitRequest(c, r, answer.Queued, failed))
+		wanted := k.permitRequest(c, r, answer.Queued, failed)
+		permit, err := k.pool.Acquire(ctx, &wanted)
 		answer.Queued += k.day.now() - began
 		var full *permits.Refusal
 		if err != nil {

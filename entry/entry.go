@@ -16,6 +16,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"colonnade/accounts/jwt"
+	"colonnade/analytics/capture"
 	"colonnade/analytics/journal"
 	"colonnade/analytics/metrics"
 	"colonnade/fleet"
@@ -30,10 +31,11 @@ import (
 	"colonnade/ratelimit/shared"
 	"colonnade/reasons"
 	"colonnade/routing"
+	"colonnade/tracing"
 )
 
 // Config configures an entry. All fields but Region, Position, Open, Starting, WriteStall, TLS, MaxConnsPerIP, MaxConns, MaxAccounts,
-// BodyMemory, Peers, Via, Local, Issuers and MarkDead are required.
+// BodyMemory, Peers, Via, Local, Issuers, Captures, Tracer and MarkDead are required.
 type Config struct {
 	Node          string
 	Region        string          // empty = none
@@ -54,6 +56,8 @@ type Config struct {
 	Peers         *peertls.TrustStore // for mutual TLS with colo servers; nil = without TLS
 	// Via returns the address to connect to instead of that of a server, see [peer.Client]; nil = the server's own.
 	Via func(peer.Server) (address string)
+	// Links lets requests to colo servers share connections: see [peer.Client].
+	Links bool
 	// Local returns the way to a colo server that runs in this process, or nil for any other; nil = all run elsewhere.
 	Local func(*fleet.Server) peer.Func
 	// MarkDead says that the servers with these keys, whose leases have expired, do not live any more; nil = that is not looked for.
@@ -65,6 +69,11 @@ type Config struct {
 	// Issuers returns the newest issuers of tokens, whose keys are fetched; nil = no token is accepted.
 	Issuers     func() []*fleet.Issuer
 	IssuersFile string // where their last good key sets are kept; empty = nowhere
+
+	// Captures returns the newest captures of requests; nil = nothing is captured.
+	Captures func() []*fleet.Capture
+
+	Tracer *tracing.Tracer // records spans of requests; nil = none are recorded
 
 	Liveness liveness.Timings // after which a server is silent; zero = liveness.DefaultTimings
 }
@@ -85,6 +94,7 @@ type Entry struct {
 	plans     sync.Pool // of *[]routing.Stop, for plans that are made
 	active    *activity
 	metrics   *metrics.Entry
+	captures  *capture.Recorder
 	http      *server.Server
 
 	inflight *server.Inflight
@@ -121,10 +131,11 @@ func New(c Config) (*Entry, error) {
 		floods:    newFloodGuard(),
 		tokens:    jwt.New(jwt.Config{Issuers: c.Issuers, File: c.IssuersFile, Logger: c.Logger}),
 		active:    newActivity(),
+		captures:  capture.New(capture.Config{Node: c.Node, Captures: c.Captures, Logger: c.Logger}),
 		inflight:  inflight,
 	}
 	e.observed = newObservations(c.Table, func(s *fleet.Server) bool { return e.local(s) != nil })
-	client := &peer.Client{Node: c.Node, Transport: e.transport, Keys: c.Keys, Peers: c.Peers, Via: c.Via}
+	client := &peer.Client{Node: c.Node, Transport: e.transport, Keys: c.Keys, Peers: c.Peers, Via: c.Via, Multiplex: c.Links}
 	e.sender = &liveness.Sender{Client: client, Watcher: liveness.New(e.watcherConfig())}
 	e.metrics = metrics.NewEntry(c.Metrics, c.Table, func() []metrics.ModelState { return e.active.states(c.Table()) }, c.MaxAccounts)
 	e.http = server.New(server.Config{
@@ -143,6 +154,7 @@ func New(c Config) (*Entry, error) {
 		metrics.RegisterRedis(c.Metrics, func() bool { return e.limiter.State().Away.IsZero() })
 	}
 	metrics.RegisterOutOfTurn(c.Metrics, e.transport.Distrusted)
+	metrics.RegisterLinks(c.Metrics, "out", func() metrics.LinkStats { return metrics.LinkStats(e.transport.LinkStats()) })
 	metrics.RegisterConnections(c.Metrics, func() metrics.ConnStats {
 		return metrics.ConnStats(e.http.ConnStats())
 	})
@@ -155,6 +167,9 @@ func (e *Entry) Run(ctx context.Context) error {
 	watching.Go(func() { e.sender.Watcher.Run(ctx) })
 	watching.Go(func() { e.runPings(ctx) })
 	watching.Go(func() { e.limiter.Run(ctx) })
+	if e.config.Captures != nil {
+		watching.Go(func() { e.captures.Run(ctx) })
+	}
 	if e.config.Issuers != nil {
 		watching.Go(func() { e.tokens.Run(ctx) })
 	}
@@ -164,6 +179,9 @@ func (e *Entry) Run(ctx context.Context) error {
 
 // Issuers returns what is known of the keys of the issuers of tokens.
 func (e *Entry) Issuers() []jwt.State { return e.tokens.States() }
+
+// Captures returns the captures of requests that are in force.
+func (e *Entry) Captures() []capture.State { return e.captures.States() }
 
 // Serve answers clients on ln until Shutdown.
 func (e *Entry) Serve(ln net.Listener) error { return e.http.Serve(ln) }

@@ -17,6 +17,7 @@ func (c *call) event(phase analytics.Phase) analytics.Event {
 		EventID:         c.eventID,
 		RequestID:       c.id,
 		ClientRequestID: c.clientID,
+		TraceID:         c.trace.ID(),
 		Kind:            analytics.KindRequest,
 		Phase:           phase,
 		ColoID:          c.colo,
@@ -49,6 +50,7 @@ func (c *call) log(e *analytics.Event) {
 	e.RequestTime = analytics.Milliseconds(time.Since(c.arrived))
 	e.QueuingTime = analytics.Milliseconds(c.waited)
 	c.entry.config.Log.Append(e)
+	c.endTrace(e)
 	if c.route.API != openai.ListModels && c.route.API != openai.GetModel || e.Outcome != analytics.OutcomeCompleted {
 		c.entry.metrics.Finished(e)
 	}

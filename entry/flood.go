@@ -176,11 +176,10 @@ func (f *floodState) latest() time.Time {
 // refuseFlood returns the refusal of a request that the colos would refuse, or nil. Requests of operators for one colo are left out: they
 // ask about that colo, and what it answers says nothing about the others.
 func (c *call) refuseFlood(forced string, mode queueMode, jitter float64) *openai.Error {
-	if forced != "" {
+	if c.forced = forced != ""; c.forced {
 		return nil
 	}
-	c.flood = floodKey{account: c.caller.Account.Name, model: c.model.Name, priority: c.priority, never: mode == queueNever}
-	e := c.entry.floods.refusal(c.flood, c.arrived, jitter)
+	e := c.entry.floods.refusal(c.floodKey(mode), c.arrived, jitter)
 	if e != nil {
 		c.refusedByEntry = true
 		c.entry.metrics.RefusedByEntry(c.model.Name)
@@ -188,14 +187,18 @@ func (c *call) refuseFlood(forced string, mode queueMode, jitter float64) *opena
 	return e
 }
 
+func (c *call) floodKey(mode queueMode) floodKey {
+	return floodKey{account: c.caller.Account.Name, model: c.model.Name, priority: c.priority, never: mode == queueNever}
+}
+
 // noteFlood notes how the colos have answered a request. A request whose client has gone says nothing.
 func (c *call) noteFlood(answer *peer.Answer) {
 	switch {
-	case c.flood == floodKey{}:
+	case c.forced:
 	case answer != nil, c.hadPlace, c.attempts.reachedEngine():
-		c.entry.floods.admitted(c.flood, time.Now())
+		c.entry.floods.admitted(c.floodKey(c.attempts.queueMode), time.Now())
 	case c.Context.Err() == nil && c.attempts.allFull():
-		c.entry.floods.refused(c.flood, c.attempts.clientError(), c.attempts.retryInterval(), time.Now())
+		c.entry.floods.refused(c.floodKey(c.attempts.queueMode), c.attempts.clientError(), c.attempts.retryInterval(), time.Now())
 	}
 }
 

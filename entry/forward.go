@@ -19,11 +19,11 @@ import (
 )
 
 // forward sends the request to one server and returns the answer up to its first byte.
-func (c *call) forward(to attempt) (*peer.Answer, error) {
+func (c *call) forward(to *attempt) (*peer.Answer, error) {
 	began := time.Now()
 	c.attemptBegan = began
+	c.beginHop(to, began)
 	r := peer.Request{
-		Token:     c.token(to, began),
 		Route:     c.route,
 		Fields:    c.fields(),
 		Body:      c.raw,
@@ -35,6 +35,7 @@ func (c *call) forward(to attempt) (*peer.Answer, error) {
 			End:       c.deadline,
 		},
 	}
+	c.setToken(&r.Token, to, began)
 	if c.limits != nil {
 		r.TakeUsage, r.StripUsage = true, c.body.Stream && !c.body.IncludeUsage
 	}
@@ -45,11 +46,12 @@ func (c *call) forward(to attempt) (*peer.Answer, error) {
 	c.path = append(c.path, hop.NodeName(to.Colo.Name, to.server().Node))
 	answer, err := c.carry(to, &r)
 	c.firstByte = time.Now()
+	c.endUnserved(answer, err)
 	return answer, err
 }
 
 // carry sends a request on its way. If it could go elsewhere, it is given up when its server shows no sign of life.
-func (c *call) carry(to attempt, r *peer.Request) (*peer.Answer, error) {
+func (c *call) carry(to *attempt, r *peer.Request) (*peer.Answer, error) {
 	if do := c.entry.local(to.server()); do != nil {
 		return do(c.Context, r)
 	}
@@ -57,10 +59,11 @@ func (c *call) carry(to attempt, r *peer.Request) (*peer.Answer, error) {
 	return c.entry.sender.Send(c.Context, peerOf(to.server()), r, c.attempts.mayLose(to, c.entry.budget.Remaining()))
 }
 
-// token returns the hop token: what the next server must know of the request.
-func (c *call) token(to attempt, now time.Time) hop.Token {
+// setToken sets the hop token: what the next server must know of the request. A token that is returned would be twice on the stack of a request
+// that waits.
+func (c *call) setToken(t *hop.Token, to *attempt, now time.Time) {
 	reserved := c.reserved(to.Colo)
-	t := hop.Token{
+	*t = hop.Token{
 		RequestID:         c.id,
 		ClientRequestID:   c.clientID,
 		Source:            c.entry.config.Node,
@@ -88,7 +91,6 @@ func (c *call) token(to attempt, now time.Time) hop.Token {
 		t.FirstByte = hop.Millis(max(c.firstByteDeadline.Sub(now)-reserved, time.Millisecond))
 	}
 	t.PlaceOnward(to.Colo.Name, to.onward)
-	return t
 }
 
 // local returns the way to a colo server that runs in this process, or nil for any other.
@@ -104,7 +106,7 @@ func peerOf(s *fleet.Server) peer.Server {
 }
 
 // firstByteTimeout returns how long to wait for the first byte, if the client has a deadline for it.
-func (c *call) firstByteTimeout(to attempt, now time.Time) time.Duration {
+func (c *call) firstByteTimeout(to *attempt, now time.Time) time.Duration {
 	if c.firstByteDeadline.IsZero() {
 		return 0
 	}
@@ -112,7 +114,7 @@ func (c *call) firstByteTimeout(to attempt, now time.Time) time.Duration {
 }
 
 // idleTimeout returns the longest silence of a stream.
-func (c *call) idleTimeout(to attempt) time.Duration {
+func (c *call) idleTimeout(to *attempt) time.Duration {
 	if c.body.Stream {
 		return c.model.Timeouts.Idle.Std() + peer.Margin(len(to.onward))
 	}
@@ -120,7 +122,7 @@ func (c *call) idleTimeout(to attempt) time.Duration {
 }
 
 // usualFields is how many header lines a forwarded request has at most, unless its model forwards more.
-const usualFields = 4
+const usualFields = 5
 
 // fields returns the request headers that are forwarded.
 func (c *call) fields() []transport.Field {
@@ -129,7 +131,7 @@ func (c *call) fields() []transport.Field {
 		if value == "" && name == "Content-Type" && len(c.raw) > 0 {
 			return "application/json" // the body was read as JSON; engines require the header
 		}
-		return value
+		return c.trace.Header(name, value)
 	})
 }
 
@@ -174,6 +176,9 @@ func (c *call) newRelay() *relay.Relay {
 			c.answer.OnOutcome(end, r.BlockedOnClient())
 		}
 		c.logStream(r.Response, end)
+	}
+	if c.capture != nil {
+		r.OnWrite, r.OnWritten = c.capture.ResponseBody, c.capture.End
 	}
 	return r
 }

@@ -221,8 +221,8 @@ func (t *attempts) hasAnotherServer(at attempt) bool {
 }
 
 // mayLose reports whether the request could go on if the server of an attempt were lost. left is how many attempts the retry budget allows.
-func (t *attempts) mayLose(at attempt, left int) bool {
-	return t.hasAnotherServer(at) && t.mayLoseServer(left)
+func (t *attempts) mayLose(at *attempt, left int) bool {
+	return t.hasAnotherServer(*at) && t.mayLoseServer(left)
 }
 
 // mayLoseServer reports whether the budgets allow another attempt after the loss of a server.

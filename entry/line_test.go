@@ -242,7 +242,7 @@ func TestMayLose(t *testing.T) {
 	f := func(tr *attempts, left int, want bool) {
 		t.Helper()
 		at, _ := tr.next()
-		if got := tr.mayLose(at, left); got != want {
+		if got := tr.mayLose(&at, left); got != want {
 			t.Errorf("got %v", got)
 		}
 	}
@@ -374,11 +374,11 @@ func TestServerThatJoinsIsAsked(t *testing.T) {
 	servers := testServers("ams", 1)
 	tr := newAttempts(testStops("ams"), func(string) []*fleet.Server { return servers }, queueDefault, testRetry)
 	at := expectAttempt(t, tr, "ams-1")
-	if tr.mayLose(at, 9) {
+	if tr.mayLose(&at, 9) {
 		t.Error("the only server may be lost")
 	}
 	servers = testServers("ams", 2)
-	if !tr.mayLose(at, 9) {
+	if !tr.mayLose(&at, 9) {
 		t.Error("the server may not be lost though another one has joined")
 	}
 	tr.serverLost(at, errLost, never)

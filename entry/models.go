@@ -18,6 +18,7 @@ func (c *call) listModels() {
 		c.refuse(err)
 		return
 	}
+	c.beginCapture()
 	if c.route.API == openai.GetModel {
 		m, ok := t.Model(c.route.Model)
 		if !ok || !c.caller.MayUse(m.Name) {

@@ -309,12 +309,12 @@ func refusedBy(v hop.Verdict) *peer.Answer {
 // A colo to which another has no connection is asked by the entry, which may have one: nothing of the request was sent there.
 func TestColoThatOnlyAnotherDoesNotReach(t *testing.T) {
 	c, at := startThreeColos(t, "")
-	c.handleResult(at, refusedBy(hop.Verdict{Kind: hop.VerdictUnread, Number: openai.NumberUnavailable, Reason: reasons.NoServer}), nil)
+	c.handleResult(&at, refusedBy(hop.Verdict{Kind: hop.VerdictUnread, Number: openai.NumberUnavailable, Reason: reasons.NoServer}), nil)
 	if next, ok := c.attempts.next(); !ok || next.server().Node != "fra-1" || !slices.Equal(c.path, []string{"ams/ams-1"}) {
 		t.Errorf("next is %+v, after %v", next, c.path)
 	}
 	c, at = startThreeColos(t, "")
-	c.handleResult(at, refusedBy(hop.Verdict{Kind: hop.VerdictLost, Number: openai.NumberEngineFailed, Reason: reasons.ColoUnreachable}), nil)
+	c.handleResult(&at, refusedBy(hop.Verdict{Kind: hop.VerdictLost, Number: openai.NumberEngineFailed, Reason: reasons.ColoUnreachable}), nil)
 	if next, ok := c.attempts.next(); !ok || next.server().Node != "iad-1" || !slices.Equal(c.path, []string{"ams/ams-1", "fra/fra-1"}) {
 		t.Errorf("after a loss: next is %+v, after %v", next, c.path)
 	}
@@ -329,7 +329,7 @@ func TestQueueTimeBeforeALostHome(t *testing.T) {
 		c, at := startThreeColos(t, sibling)
 		answer := refusedBy(hop.Verdict{Kind: kind, Number: openai.NumberUnavailable, Reason: reasons.NoServer, Waited: true})
 		answer.Visits[1].Queued = 3 * time.Second
-		c.handleResult(at, answer, nil)
+		c.handleResult(&at, answer, nil)
 		next, _ := c.attempts.next()
 		if c.waited != 3*time.Second || !c.hadPlace || next.Colo.Name != wantNext || next.rejoin != wantRejoin {
 			t.Errorf("%s: waited %v, had a place: %v; next is %s, which it rejoins: %v", kind, c.waited, c.hadPlace, next.Colo.Name, next.rejoin)
@@ -340,7 +340,7 @@ func TestQueueTimeBeforeALostHome(t *testing.T) {
 	c, at := startThreeColos(t, "")
 	answer := refusedBy(hop.Verdict{Kind: hop.VerdictUnread, Waited: true})
 	answer.Visits[1].Colo, answer.Visits[1].Queued = "lax", time.Hour
-	if c.handleResult(at, answer, nil); c.waited != 0 || c.hadPlace {
+	if c.handleResult(&at, answer, nil); c.waited != 0 || c.hadPlace {
 		t.Errorf("believes that it has waited for %v in a colo that is no stop", c.waited)
 	}
 }
@@ -354,7 +354,7 @@ func TestDeadlineOfClientOverTwoHops(t *testing.T) {
 		c, at := startThreeColos(t, "")
 		c.entry.observed.state("ams").noteAnswered(100*time.Millisecond, true, time.Now())
 		c.firstByteDeadline = time.Now().Add(left)
-		c.handleResult(at, refusedBy(hop.Verdict{Kind: hop.VerdictError, Number: openai.NumberInferenceTimeout, Reason: reasons.FirstByteTimeout, Final: true}), nil)
+		c.handleResult(&at, refusedBy(hop.Verdict{Kind: hop.VerdictError, Number: openai.NumberInferenceTimeout, Reason: reasons.FirstByteTimeout, Final: true}), nil)
 		if e := c.attempts.clientError(); e.Message != want.Message {
 			t.Errorf("%v before the deadline: %v, want %v", left, e, want)
 		}

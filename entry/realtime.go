@@ -38,6 +38,7 @@ func (c *call) receiveRealtime(t *fleet.Table) *openai.Error {
 	if err = c.identifyBy(t, key); err != nil {
 		return err
 	}
+	c.beginCapture()
 	if c.page.trust == trustForeign {
 		return openai.OriginNotAllowed(c.page.origin)
 	}
@@ -73,6 +74,9 @@ func (c *call) upgrade(answer *peer.Answer) {
 		c.eachHeader(func(name, value string) {
 			session.Fields = append(session.Fields, transport.Field{Name: name, Value: value})
 		})
+		if c.capture != nil {
+			session.Fields = append(session.Fields, transport.Field{Name: hop.HeaderCaptured, Value: c.capturedUntil()})
+		}
 		ended := session.OnClose
 		session.OnClose = func(end realtime.SessionOutcome) {
 			ended(end)

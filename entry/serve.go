@@ -23,38 +23,51 @@ func (e *Entry) serve(rc *fasthttp.RequestCtx) {
 	c := e.newCall(rc)
 	streaming := false
 	defer func() {
+		c.captureAnswer(streaming)
 		if !streaming {
 			c.close()
 		}
 	}()
 	defer func() { c.recoverPanic(recover()) }()
+	if t := c.begin(); t != nil {
+		streaming = c.infer(t)
+	}
+}
+
+// begin reads the head of the request and returns the table by which it was read; nil if the request was answered. It is a function of its
+// own since a request waits in the frame of its caller.
+func (c *call) begin() *fleet.Table {
+	e, rc := c.entry, c.rc
 	t := e.config.Table()
 	c.page = readPage(&rc.Request.Header, t.Origins())
 	c.page.setCORS(&rc.Response.Header)
 	if err := e.checkHead(&rc.Request.Header, t); err != nil {
 		c.refuse(err)
 		rc.SetConnectionClose() // a client that sends such a head may have more behind it
-		return
+		return nil
 	}
 	c.readRequestID()
+	c.beginTrace()
 	switch {
 	case e.refusing.Load():
 		c.refuse(openai.Unavailable(reasons.Draining, time.Second))
-		return
+		return nil
 	case e.starting():
 		c.refuse(openai.Unavailable(reasons.Starting, time.Second))
-		return
+		return nil
 	}
 	var err *openai.Error
-	if c.head, err = e.readHead(&rc.Request.Header, t, c.page, c.arrived); err != nil {
+	c.head, err = e.readHead(&rc.Request.Header, t, c.page, c.arrived)
+	c.beginCapture()
+	if err != nil {
 		c.refuse(err)
-		return
+		return nil
 	}
 	if c.route.API == openai.ListModels || c.route.API == openai.GetModel {
 		c.listModels()
-		return
+		return nil
 	}
-	streaming = c.infer(t)
+	return t
 }
 
 // infer is the life of an inference request. It reports whether the answer goes on after the handler has returned.
@@ -88,20 +101,37 @@ func (c *call) tryColos() *peer.Answer {
 }
 
 func (c *call) walkPlan() *peer.Answer {
-	for tooFar := false; ; {
+	var next attempt
+	for tooFar := false; c.nextInTime(&next, &tooFar); {
+		answer, err := c.forward(&next)
+		c.answer = answer
+		if c.handleResult(&next, answer, err) {
+			return answer
+		}
+		if c.Context.Err() != nil {
+			return nil
+		}
+	}
+	return nil
+}
+
+// nextInTime sets the next attempt, of those for which there is time, and reports whether there is one. tooFar says whether colos were left
+// out. It is a function of its own since a request waits in the frame of its caller.
+func (c *call) nextInTime(to *attempt, tooFar *bool) bool {
+	for {
 		next, ok := c.attempts.next()
 		if !ok {
-			if tooFar && c.attempts.refusal == nil {
+			if *tooFar && c.attempts.refusal == nil {
 				c.attempts.deadlineNear()
 			}
-			return nil
+			return false
 		}
 		switch left := c.firstByteLeft(); {
 		case left <= reservedForReturn:
 			c.attempts.deadlineNear()
-			return nil
+			return false
 		case left <= c.reserved(next.Colo):
-			tooFar = true                         // and one that follows may be nearer
+			*tooFar = true                        // and one that follows may be nearer
 			c.entry.observed.roundTrip(next.Colo) // which has it pinged: it may not be so far any more
 			continue
 		}
@@ -111,14 +141,8 @@ func (c *call) walkPlan() *peer.Answer {
 			continue
 		}
 		next.onward = c.attempts.onward(next, c.entry.budget.Remaining())
-		answer, err := c.forward(next)
-		c.answer = answer
-		if c.handleResult(next, answer, err) {
-			return answer
-		}
-		if c.Context.Err() != nil {
-			return nil
-		}
+		*to = next
+		return true
 	}
 }
 
@@ -164,6 +188,7 @@ func (c *call) readBody(t *fleet.Table) (*fleet.Table, *openai.Error) {
 	if c.raw, err = c.ReadBody(c.rc, c.entry.maxBody(), c.bodyAccount()); err != nil {
 		return t, err
 	}
+	c.captureBody()
 	c.arrived = time.Now() // a slow upload does not count against the request's timeouts
 	now := c.entry.config.Table()
 	if now == t {
@@ -258,7 +283,8 @@ func (c *call) candidates(t *fleet.Table, r routing.Request) []candidate {
 
 // handleResult handles the result of one attempt. It reports whether the answer is to be relayed; if not, c.attempts knows what
 // follows.
-func (c *call) handleResult(at attempt, answer *peer.Answer, err error) bool {
+func (c *call) handleResult(to *attempt, answer *peer.Answer, err error) bool {
+	at := *to
 	if err != nil {
 		c.failedForward(at, err)
 		return false

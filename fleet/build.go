@@ -24,6 +24,8 @@ type Contents struct {
 	Accounts        AccountIndex
 	APIKeys         APIKeyIndex
 	Issuers         []*Issuer
+	Captures        []*Capture
+	Sinks           []*Sink
 	Origins         []string
 	Deletions       *Deletions // nil = no document
 	Limits          FleetLimits
@@ -44,7 +46,7 @@ func NewTable(c Contents) *Table {
 		endpoints: c.Endpoints, accounts: c.Accounts,
 		flows:       make(map[string]*Flow, len(c.Flows)),
 		unusedSteps: c.UnusedSteps, modelList: c.Models, coloList: c.Colos, entries: c.Entries,
-		apiKeys: c.APIKeys, issuers: c.Issuers, origins: c.Origins, deletions: c.Deletions, limits: RateLimits(c.Limits),
+		apiKeys: c.APIKeys, issuers: c.Issuers, captures: c.Captures, sinks: c.Sinks, origins: c.Origins, deletions: c.Deletions, limits: RateLimits(c.Limits),
 		defaultPool: c.DefaultPool, defaultAccount: c.DefaultAccount,
 	}
 	for _, m := range c.Models {
@@ -77,6 +79,8 @@ func NewTable(c Contents) *Table {
 func (t *Table) sort() {
 	slices.SortFunc(t.modelList, func(a, b *Model) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(t.coloList, func(a, b *Colo) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(t.captures, func(a, b *Capture) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(t.sinks, func(a, b *Sink) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(t.issuers, func(a, b *Issuer) int { return cmp.Compare(a.Name, b.Name) })
 	for _, servers := range t.servers {
 		slices.SortFunc(servers, func(a, b *Server) int { return cmp.Compare(a.Node, b.Node) })

@@ -56,6 +56,12 @@ func (t *Table) nouns() map[string]any {
 	for _, i := range t.issuers {
 		out[KindIssuer.Key(i.Name)] = i
 	}
+	for _, c := range t.captures {
+		out[KindCapture.Key(c.Name)] = c
+	}
+	for _, s := range t.sinks {
+		out[KindSink.Key(s.Name)] = s
+	}
 	for k := range t.apiKeys.all() {
 		out[KindAPIKey.Key(k.ID)] = k.shown()
 	}

@@ -21,6 +21,8 @@ const (
 	KindFlow      Kind = "flows"
 	KindLimits    Kind = "limits"
 	KindIssuer    Kind = "issuers"
+	KindCapture   Kind = "captures"
+	KindSink      Kind = "sinks"
 )
 
 // KindRecord begins the keys of the records of colo servers' processes. These are no documents; see package homes.

@@ -28,6 +28,8 @@ type Table struct {
 	defaultAccount Account
 	apiKeys        APIKeyIndex
 	issuers        []*Issuer
+	captures       []*Capture
+	sinks          []*Sink
 	flows          map[string]*Flow
 	unusedSteps    []string // names of models
 	entries        []*EntryNode
@@ -170,6 +172,12 @@ func (t *Table) APIKeyByHash(sum [32]byte) (*APIKey, bool) { return t.apiKeys.fi
 
 // Issuers returns the issuers of JWTs, in the order of their names.
 func (t *Table) Issuers() []*Issuer { return t.issuers }
+
+// Captures returns the captures of requests, in the order of their names; those whose time is over, too.
+func (t *Table) Captures() []*Capture { return t.captures }
+
+// Sinks returns the sinks of events, in the order of their names.
+func (t *Table) Sinks() []*Sink { return t.sinks }
 
 // HasAPIKeys reports whether there is any API key.
 func (t *Table) HasAPIKeys() bool {

@@ -30,8 +30,8 @@ func RunColo(ctx context.Context, c ColoConfig, serving func(Running)) error {
 	if err := c.checkSettings(); err != nil {
 		return err
 	}
-	r, err := openRuntime(c.Config, fleet.KindServer.Key(c.Colo, c.Node), []string{
-		"defaults", "models/", "pools/", "colos/", "endpoints/" + c.Colo + "/", "servers/" + c.Colo + "/",
+	r, err := openRuntime(c.Config, "colonnade-colo", fleet.KindServer.Key(c.Colo, c.Node), []string{
+		"defaults", "models/", "pools/", "colos/", "sinks/", "endpoints/" + c.Colo + "/", "servers/" + c.Colo + "/",
 	})
 	defer r.close()
 	if err != nil {
@@ -87,6 +87,8 @@ func RunColo(ctx context.Context, c ColoConfig, serving func(Running)) error {
 // startColo starts what runs from the beginning to the end of the process.
 func (r *runtime) startColo(t tasks, c *ColoConfig, srv *colo.Server) {
 	t.Go(func() error { return r.watcher.Run(t.ctx) })
+	r.sinks.dir = c.CredentialsDir
+	t.Go(func() error { return r.sinks.run(t.ctx) })
 	t.Go(func() error { return srv.Run(t.ctx) })
 	t.Go(func() error { return r.keys.run(t.ctx, func() { r.replaceGossipKeys(c) }) })
 }
@@ -99,6 +101,7 @@ func (r *runtime) newColoServer(c *ColoConfig) (*colo.Server, error) {
 	}
 	settings := r.coloSettings(c)
 	settings.Metrics, settings.Peers, settings.Via, settings.Liveness, settings.MaxConns = r.metrics, peers, c.Via, c.Liveness, c.maxConns()
+	settings.Links = c.Links
 	settings.Homes = func(pool string) colo.Home { return r.siblings.home(pool) }
 	settings.Owned = func(asker homes.Process, about string) homes.Answer { return r.siblings.keeper.Answer(asker, about) }
 	srv, err := colo.New(settings)
@@ -109,7 +112,7 @@ func (r *runtime) newColoServer(c *ColoConfig) (*colo.Server, error) {
 		return nil, errors.Join(err, srv.Shutdown(context.Background(), server.DrainTimings{}))
 	}
 	r.colo = srv
-	r.unseen = []fleet.Kind{fleet.KindColo, fleet.KindServer, fleet.KindEndpoint, fleet.KindAccount, fleet.KindAPIKey, fleet.KindFlow}
+	r.unseen = []fleet.Kind{fleet.KindColo, fleet.KindServer, fleet.KindEndpoint, fleet.KindAccount, fleet.KindAPIKey, fleet.KindFlow, fleet.KindCapture}
 	return srv, nil
 }
 
@@ -117,7 +120,7 @@ func (r *runtime) newColoServer(c *ColoConfig) (*colo.Server, error) {
 func (r *runtime) coloSettings(c *ColoConfig) colo.Config {
 	return colo.Config{
 		Colo: c.Colo, Node: c.Node, Keys: c.Keys, Log: r.log, Logger: c.Logger, WriteStall: c.WriteStall,
-		CredentialsDir: c.CredentialsDir, OwnFiles: c.ownFiles(), BodyMemory: c.BodyMemory, MaxAccounts: c.MetricsAccounts,
+		Tracer: r.tracer, CredentialsDir: c.CredentialsDir, OwnFiles: c.ownFiles(), BodyMemory: c.BodyMemory, MaxAccounts: c.MetricsAccounts,
 	}
 }
 

@@ -44,6 +44,10 @@ func (c *ConfigState) AddProblems(l *problems.List, subject, name string, now ti
 			l.Warnf(reasons.IssuerAway, document, "%s: cannot fetch the keys of %s since those of %s ago: %s", name, document, wording.InDays(now.Sub(i.Fetched)), i.Problem)
 		}
 	}
+	c.addCaptures(l, subject, name, now)
+	for i := range c.Sinks {
+		c.Sinks[i].addProblems(l, subject, name, now)
+	}
 	for _, u := range c.Unresponsive {
 		if ago := now.Sub(u.Last); ago < unresponsiveLimit {
 			l.Warnf(reasons.ServerUnresponsive, subject, "%s: has had no answer from server %s/%s for %s (%s, the last one %s ago): %s",
@@ -134,5 +138,18 @@ func (c *CertificateState) addACME(l *problems.List, subject, name string, now t
 		l.Errorf(reasons.CertificateExpired, subject, "%s: its certificate for %s expired %s ago, so connections to it fail: %s", name, c.Name, wording.InDays(-left), c.Problem)
 	case c.Problem != "":
 		l.Warnf(reasons.CertificateExpiring, subject, "%s: cannot renew its certificate for %s, which expires in %s: %s", name, c.Name, wording.InDays(left), c.Problem)
+	}
+}
+
+// addCaptures adds the captures that run: content of requests leaves the node.
+func (c *ConfigState) addCaptures(l *problems.List, subject, name string, now time.Time) {
+	for _, capture := range c.Captures {
+		document := fleet.KindCapture.Key(capture.Name)
+		p := l.Warnf(reasons.CaptureRunning, document, "%s: CAPTURES requests and responses of account %s with their content for another %s, to %s (%s, %d dropped)", name,
+			capture.Account, wording.InDays(max(capture.Until.Sub(now), 0)), capture.Sink, wording.Count(int(capture.Written), "record"), capture.Dropped)
+		p.Action = "if it has served its purpose: colonnade capture stop " + capture.Name
+		if capture.Problem != "" {
+			l.Warnf(reasons.CaptureFailing, document, "%s: cannot write the capture %s to %s: %s", name, capture.Name, capture.Sink, capture.Problem)
+		}
 	}
 }

@@ -48,7 +48,7 @@ func RunEntry(ctx context.Context, c EntryConfig, serving func(Running)) error {
 	if err := c.checkSettings(); err != nil {
 		return err
 	}
-	r, err := openRuntime(c.Config, fleet.KindEntry.Key(c.Node), []string{"defaults", "models/", "flows/", "colos/", "accounts/", "keys/", "issuers/", "servers/", "limits", "entries/"})
+	r, err := openRuntime(c.Config, "colonnade-entry", fleet.KindEntry.Key(c.Node), []string{"defaults", "models/", "flows/", "colos/", "accounts/", "keys/", "issuers/", "captures/", "sinks/", "servers/", "limits", "entries/"})
 	defer r.close()
 	if err != nil {
 		return err
@@ -61,7 +61,7 @@ func RunEntry(ctx context.Context, c EntryConfig, serving func(Running)) error {
 	if err != nil {
 		return err
 	}
-	settings.Metrics, settings.Peers, settings.Via, settings.Liveness = r.metrics, peers, c.Via, c.Liveness
+	settings.Metrics, settings.Peers, settings.Via, settings.Liveness, settings.Links = r.metrics, peers, c.Via, c.Liveness, c.Links
 	e, err := entry.New(settings)
 	if err != nil {
 		return err
@@ -70,6 +70,7 @@ func RunEntry(ctx context.Context, c EntryConfig, serving func(Running)) error {
 	t := newTasks(ctx)
 	defer t.end()
 	t.Go(func() error { return r.watcher.Run(t.ctx) })
+	t.Go(func() error { return r.sinks.run(t.ctx) })
 	t.Go(func() error { return e.Run(t.ctx) })
 	t.Go(func() error { return r.keys.run(t.ctx, func() {}) })
 	r.serveAdmin(t, admin.Config{Ready: e.Ready, Check: e.Check,
@@ -113,8 +114,9 @@ func (r *runtime) entrySettings(c *EntryConfig) (entry.Config, error) {
 	return entry.Config{
 		Node: c.Node, Region: c.Region, Position: c.Position, Open: c.Open, Keys: c.Keys, Table: r.watcher.Table, Starting: r.starting, Log: r.log,
 		Logger: c.Logger, WriteStall: c.WriteStall, TLS: public, MaxConnsPerIP: c.connsPerIP(maxConns), MaxConns: maxConns, BodyMemory: c.BodyMemory, MaxAccounts: c.MetricsAccounts,
-		Limiter: limiter, Local: c.Local, MarkDead: r.watcher.MarkDead,
+		Limiter: limiter, Tracer: r.tracer, Local: c.Local, MarkDead: r.watcher.MarkDead,
 		Issuers: func() []*fleet.Issuer { return r.watcher.Table().Issuers() }, IssuersFile: c.file("issuers"),
+		Captures: func() []*fleet.Capture { return r.watcher.Table().Captures() },
 	}, nil
 }
 

@@ -16,6 +16,7 @@ import (
 	"colonnade/admin/api"
 	"colonnade/analytics/journal"
 	"colonnade/analytics/metrics"
+	"colonnade/analytics/query"
 	"colonnade/change"
 	"colonnade/colo"
 	"colonnade/discovery/etcd"
@@ -28,6 +29,7 @@ import (
 	"colonnade/forwarding/peertls"
 	"colonnade/forwarding/server"
 	"colonnade/ratelimit/shared"
+	"colonnade/tracing"
 )
 
 const (
@@ -54,6 +56,7 @@ type Config struct {
 	AdminTokens      string   // file with the tokens of the admin API; empty = there is no API
 	AdminHosts       []string // names under which the admin pages are served, besides the node's own; see [admin.Config]
 	Etcd             []string
+	Sinks            []string      // URLs to which events are sent, from DataDir; see [sinks.Parse]
 	DataDir          string        // for events, the last good documents and the lease; empty = nothing is kept
 	Keys             *hop.Keys     // of the fleet
 	KeyFile          string        // that Keys come from, and that replaces them when it changes; empty = none
@@ -70,6 +73,8 @@ type Config struct {
 	// Via returns the address to which this node connects for requests to a colo server, instead of the server's own, such as that of a
 	// proxy in front of it; nil = to the server's own address. It is called for each request, by several goroutines at once.
 	Via func(peer.Server) (address string)
+
+	Links bool // requests to other nodes share connections: see [peer.Client.Multiplex]
 }
 
 // Running describes a node that serves requests.
@@ -91,7 +96,10 @@ type runtime struct {
 	watcher  documents
 	source   string // of the documents, for operators; empty = etcd
 	log      *journal.Log
+	sinks    *shippers
+	events   *query.Page // of the log
 	metrics  *metrics.Registry
+	tracer   *tracing.Tracer // nil = the environment asks for no traces
 	requests net.Listener
 	admin    net.Listener
 	pages    adminServer
@@ -127,10 +135,10 @@ type documents interface {
 }
 
 // openRuntime opens everything that a node needs before it can serve, and watches the documents of some kinds in etcd, and the change that is
-// staged on the node, whose own document has the key own. close
-// closes what was opened, also after an error.
-func openRuntime(c Config, own string, kinds []string) (*runtime, error) {
-	r, err := openListeners(c)
+// staged on the node, whose own document has the key own. service is what traces call the node. close closes what was opened, also after an
+// error.
+func openRuntime(c Config, service, own string, kinds []string) (*runtime, error) {
+	r, err := openListeners(c, service)
 	if err != nil {
 		return r, err
 	}
@@ -149,12 +157,17 @@ func openRuntime(c Config, own string, kinds []string) (*runtime, error) {
 	return r, nil
 }
 
-// openListeners opens what needs no documents: the event log and the listeners. close closes them, also after an error.
-func openListeners(c Config) (*runtime, error) {
+// openListeners opens what needs no documents: the event log, the exporter of traces, which call the node a
+// service of this name, and the listeners. close closes them, also after an error.
+func openListeners(c Config, service string) (*runtime, error) {
 	r := &runtime{config: c, metrics: metrics.NewRegistry(), maintenance: &Maintenance{node: c.Node, logger: c.Logger}}
 	var err error
 	if r.log, err = journal.Open(journal.Config{Dir: c.DataDir, Node: c.Node, Logger: c.Logger}); err != nil {
 		return r, fmt.Errorf("cannot open the event log (flag -data-dir): %w", err)
+	}
+	r.events = query.NewPage(c.DataDir, c.Node)
+	if r.tracer, err = tracing.Open(tracing.Node{Service: service, Name: c.Node, Version: Version(), Logger: c.Logger}); err != nil {
+		return r, err
 	}
 	if r.requests, err = server.Listen(c.Listen); err != nil {
 		return r, fmt.Errorf("cannot listen for requests (flag -listen): %w", err)
@@ -162,8 +175,15 @@ func openListeners(c Config) (*runtime, error) {
 	if r.admin, err = net.Listen("tcp", c.Admin); err != nil {
 		return r, fmt.Errorf("cannot listen for the admin pages (flag -admin): %w", err)
 	}
+	if r.sinks, err = r.newShippers(); err != nil {
+		return r, err
+	}
 	metrics.RegisterEvents(r.metrics, r.log.Stats)
+	metrics.RegisterSinks(r.metrics, r.sinks.stats)
 	metrics.RegisterBuild(r.metrics, build())
+	if r.tracer != nil {
+		metrics.RegisterSpans(r.metrics, func() metrics.Spans { return metrics.Spans(r.tracer.Stats()) })
+	}
 	return r, nil
 }
 
@@ -200,6 +220,10 @@ func (r *runtime) close() {
 	if r.admin != nil && !r.pages.started() {
 		_ = r.admin.Close()
 	}
+	if r.events != nil {
+		r.events.Close()
+	}
+	r.tracer.Close()
 	if err := r.log.Close(); err != nil {
 		r.config.Logger.Error("cannot close the event log", "error", err)
 	}
@@ -223,7 +247,7 @@ func (r *runtime) serveAdmin(t tasks, c admin.Config) {
 	c.Fleet = func() any { return r.fleetState() }
 	c.Config = func() any { return r.configPage() }
 	metrics.RegisterProblems(r.metrics, r.countProblems)
-	c.Hosts, c.API = r.config.ownHosts(), r.api
+	c.Hosts, c.API, c.Events = r.config.ownHosts(), r.api, r.events
 	r.pages.serve(r.admin, admin.Handler(c), r.config.Logger)
 	t.Go(func() error { return r.pages.wait(t.ctx) })
 }

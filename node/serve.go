@@ -129,7 +129,7 @@ func RunServe(ctx context.Context, c ServeConfig, serving func(Running)) error {
 			return err
 		}
 	}
-	r, err := openListeners(c.Config)
+	r, err := openListeners(c.Config, "colonnade")
 	defer r.close()
 	if err != nil {
 		return err
@@ -144,6 +144,8 @@ func RunServe(ctx context.Context, c ServeConfig, serving func(Running)) error {
 	t := newTasks(ctx)
 	defer t.end()
 	t.Go(func() error { return s.documents.Run(t.ctx) })
+	r.sinks.dir = c.CredentialsDir
+	t.Go(func() error { return r.sinks.run(t.ctx) })
 	t.Go(func() error { return s.colo.Run(t.ctx) })
 	t.Go(func() error { return r.entry.Run(t.ctx) })
 	t.Go(func() error { return s.reload(t.ctx, c.Reload) })

@@ -24,6 +24,9 @@ func (c *Config) check(key string) error {
 	if c.Drain < 0 {
 		return fmt.Errorf("flag -drain %s: must not be negative", c.Drain)
 	}
+	if _, err := c.parseSinks(); err != nil {
+		return err
+	}
 	if c.MaxConns < 0 || c.MaxConns > server.MaxConns {
 		return fmt.Errorf("flag -max-connections %d: must be a number from 1 to %d, or 0 for as many as open files allow", c.MaxConns, server.MaxConns)
 	}

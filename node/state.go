@@ -6,6 +6,7 @@ import (
 
 	"colonnade/accounts/jwt"
 	"colonnade/admin/api"
+	"colonnade/analytics/capture"
 	"colonnade/entry"
 	"colonnade/fleet"
 	"colonnade/problems"
@@ -32,7 +33,9 @@ type ConfigState struct {
 	FleetKeys    *FleetKeyState       `json:"fleet_keys,omitempty"` // absent: a process that has no other nodes, or a node of an older version
 	Certificates []CertificateState   `json:"certificates"`
 	Issuers      []jwt.State          `json:"issuers,omitempty"`    // of tokens, as an entry knows them
+	Captures     []capture.State      `json:"captures,omitempty"`   // of requests with their content, in force at an entry
 	Unresponsive []entry.Unresponsive `json:"unresponsive_servers"` // colo servers that have not answered the last request of an entry
+	Sinks        []SinkState          `json:"sinks,omitempty"`      // to which the node sends its events
 	LostEvents   []string             `json:"lost_events"`          // for each kind of event that was lost in the last minutes: how many, and why
 
 	UnreachedColos []entry.ObservedColo `json:"unreached_colos"` // those that stand last in the plans of an entry, since no server of them was reached
@@ -74,6 +77,7 @@ func (r *runtime) configState() ConfigState {
 		Certificates: []CertificateState{}, Unresponsive: []entry.Unresponsive{}, UnreachedColos: []entry.ObservedColo{}, LostEvents: []string{},
 		Records: []RecordProblem{}, FleetKeys: r.keys.state(), Redis: r.redisState(), Drain: r.maintenance.draining(),
 	}
+	c.Sinks = r.sinks.states()
 	for _, err := range r.log.Problems() {
 		c.LostEvents = append(c.LostEvents, err.Error())
 	}
@@ -88,6 +92,7 @@ func (r *runtime) configState() ConfigState {
 	}
 	if r.entry != nil {
 		c.Unresponsive, c.Issuers = notNil(r.entry.Unresponsive()), r.entry.Issuers()
+		c.Captures = r.entry.Captures()
 		c.UnreachedColos = slices.DeleteFunc(r.entry.Colos(), func(o entry.ObservedColo) bool { return !o.Unreached })
 	}
 	return c

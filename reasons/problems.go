@@ -40,7 +40,15 @@ const (
 	ServerUnresponsive  = "server_unresponsive"
 	ColoUnreached       = "colo_unreached"
 	RedisAway           = "redis_away"
+	CaptureRunning      = "capture_running"
+	CaptureFailing      = "capture_failing"
 	EventsLost          = "events_lost"
+	SinkClosed          = "sink_closed"
+	SinkFailing         = "sink_failing"
+	SinkBehind          = "sink_behind"
+	SinkLosing          = "sink_losing"
+	SinkRejecting       = "sink_rejecting"
+	SinkUnsaved         = "sink_unsaved"
 	EngineBlocked       = "engine_blocked"
 	EngineShared        = "engine_shared"
 	RecordUnreadable    = "record_unreadable"
@@ -140,8 +148,24 @@ var problems = []Problem{
 		Effect: "requests go to other colos; models that only this colo has get 502 or 503", Action: "look at the colo, and at the network between it and the entry"},
 	{Kind: RedisAway, Meaning: "an entry does not reach the Redis through which limits are shared",
 		Effect: "the entry enforces its share of the limits, so an account may be refused before it has used all of them", Action: "look at Redis, and at the network between it and the entry"},
+	{Kind: CaptureRunning, Meaning: "an entry writes the requests and responses of an account, with their content, to a sink (colonnade capture start)",
+		Effect: "what the account sends and gets is kept outside of Colonnade", Action: "if it has served its purpose, end it: colonnade capture stop NAME; else it ends by itself at its time"},
+	{Kind: CaptureFailing, Meaning: "an entry cannot write what it captures",
+		Effect: "none; the capture has gaps", Action: "look at the sink: its path, its mode, or whether its URL answers"},
 	{Kind: EventsLost, Meaning: "a node has lost events in the last minutes",
 		Effect: "none; usage may be billed too low", Action: "free space on the disk of -data-dir, or see the log"},
+	{Kind: SinkClosed, Meaning: "a node cannot open a sink of events",
+		Effect: "none; events are kept, and dropped at the bound of the disk", Action: "correct the flag -sink or the document; what is wrong stands beside it"},
+	{Kind: SinkFailing, Meaning: "a sink takes no events of a node",
+		Effect: "none; events are kept and sent later, and dropped at the bound of the disk", Action: "look at the sink, its credential, and the network between it and the node"},
+	{Kind: SinkBehind, Meaning: "a sink is more than a minute behind the events of a node",
+		Effect: "none; events are kept, and dropped at the bound of the disk", Action: "make the sink faster, or its batches larger (batch_events, batch_bytes)"},
+	{Kind: SinkLosing, Meaning: "events were dropped at the bound of the disk before a sink had taken them",
+		Effect: "none; usage may be billed too low", Action: "bring the sink back; the node cannot send these events any more"},
+	{Kind: SinkRejecting, Meaning: "a sink has rejected events for good",
+		Effect: "none; usage may be billed too low", Action: "look at the reason, and at the table or the limits of the sink; the log has the ids of the events, which DIR/events still has"},
+	{Kind: SinkUnsaved, Meaning: "a node cannot save how far a sink has come",
+		Effect: "none; after a restart the sink gets events again", Action: "free space on the disk of -data-dir"},
 	{Kind: EngineBlocked, Meaning: "a server has waited for an engine for longer than 20 s, since another process owns it",
 		Effect: "the engine's slots are not used", Action: "look at the process that the text names; if it has ended, colonnade config delete RECORD"},
 	{Kind: EngineShared, Meaning: "two endpoints of a colo are the same engine under different names",

@@ -123,6 +123,8 @@ func TestOperationsAreAsDescribed(t *testing.T) {
 		{"/flows/llama", `{"regions": {"weur": {"ams": 1}}}`}, {"/accounts/acme", `{"weight": 3}`},
 		{"/keys/laptop", `{"account": "acme", "sha256": "` + strings.Repeat("ab", 32) + `"}`},
 		{"/issuers/corp", `{"issuer": "https://id.example.com", "audience": "colonnade"}`},
+		{"/captures/debug", `{"account": "acme", "until": "2026-11-23T12:00:00Z", "sink": "file:/var/lib/colonnade/acme.jsonl"}`},
+		{"/sinks/billing", `{"url": "https://collector.example.com/events"}`},
 	} {
 		kind, _, _ := strings.Cut(d.path[1:], "/")
 		status := 201

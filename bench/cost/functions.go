@@ -21,6 +21,12 @@ type Function struct {
 func functions() []Function {
 	return []Function{
 		{What: "get a permit and release it", Package: "permits", Benchmark: "AcquireRelease/endpoints=1", MostNanos: 100, MostAllocs: 0},
+		{What: "the same, with two readings of the clock", Package: "permits", Benchmark: "AcquireReleaseByOwnClock", MostAllocs: -1},
+		{What: "the same of a semaphore of golang.org/x/sync", Package: "permits", Benchmark: "AcquireReleaseSemaphore", MostAllocs: -1},
+		{What: "longest pause of a request while a table is applied", Package: "admission", Benchmark: "ApplyModels/request_beside_it", MostNanos: 1e6, MostAllocs: -1},
+		{What: "table after a change of one endpoint", Package: "discovery/etcd", Benchmark: "TableOfLargeFleet/endpoint_changed", MostNanos: 5e6, MostAllocs: -1},
+		{What: "table after a change of one pool", Package: "discovery/etcd", Benchmark: "TableOfLargeFleet/pool_changed", MostNanos: 5e6, MostAllocs: -1},
+		{What: "table after a change of the defaults", Package: "discovery/etcd", Benchmark: "TableOfLargeFleet/defaults_changed", MostAllocs: -1},
 	}
 }
 

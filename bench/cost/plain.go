@@ -98,11 +98,16 @@ const spacedClients = 256
 // space sends requests when they are due, evenly spaced. Each client sleeps until its next request is due, so no request is handed
 // from one goroutine to another. If all clients wait for answers, requests are sent late, and latency counts from when they were due.
 func (m *measurement) space(ctx context.Context, r *running) (units int, round Round) {
+	return m.spaceAt(ctx, r, m.rate, m.size.SpacedTime)
+}
+
+// spaceAt does that at a rate, for a time.
+func (m *measurement) spaceAt(ctx context.Context, r *running, rate float64, lasts time.Duration) (units int, round Round) {
 	var t counters
 	var next atomic.Int64
 	var clients sync.WaitGroup
 	request := chatRequest(m.place.key, "m", nil)
-	total := max(1, int64(m.rate*m.size.SpacedTime.Seconds()))
+	total := max(1, int64(rate*lasts.Seconds()))
 	lateness, latencies := make([][]float64, spacedClients), make([][]float64, spacedClients)
 	began := time.Now()
 	for i := range spacedClients {
@@ -110,7 +115,7 @@ func (m *measurement) space(ctx context.Context, r *running) (units int, round R
 			c := caller{address: r.address}
 			defer c.close()
 			for n := next.Add(1) - 1; n < total && ctx.Err() == nil; n = next.Add(1) - 1 {
-				due := began.Add(time.Duration(float64(n) / m.rate * float64(time.Second)))
+				due := began.Add(time.Duration(float64(n) / rate * float64(time.Second)))
 				time.Sleep(time.Until(due))
 				lateness[i] = append(lateness[i], micros(time.Since(due)))
 				err := c.ask(request)

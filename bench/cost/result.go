@@ -24,7 +24,24 @@ type Result struct {
 	Start    *Start // of one process; nil: not measured
 	Programs []Program
 
+	Ship []Shipped // requests beside the sinks of events
+
 	Functions []Function
+}
+
+// Shipped are the rounds of a node that sends a backlog of events to a sink, while requests go on.
+type Shipped struct {
+	Sink   string
+	Rounds []ShipRound
+}
+
+// ShipRound is what was measured in one turn.
+type ShipRound struct {
+	Round              // of the requests; CPU and Rate are not set
+	Events     float64 // that the sink has taken, a second
+	Used       float64 // processor time of the node, in µs a second
+	Memory     float64 // of the node, in bytes
+	Incomplete bool    // the backlog has ended before the turn
 }
 
 // Figures are the rounds of a contestant.

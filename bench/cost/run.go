@@ -39,13 +39,14 @@ const (
 	WaitingScenario = "waiting"
 	ManyScenario    = "many"
 	StartScenario   = "start"
+	ShipScenario    = "ship"
 
 	FunctionScenario = "functions"
 )
 
 // Scenarios returns the names of all scenarios in their order.
 func Scenarios() []string {
-	return []string{PlainScenario, SpacedScenario, ChunkScenario, MessageScenario, OpenScenario, WaitingScenario, ManyScenario, StartScenario, FunctionScenario}
+	return []string{PlainScenario, SpacedScenario, ChunkScenario, MessageScenario, OpenScenario, WaitingScenario, ManyScenario, StartScenario, ShipScenario, FunctionScenario}
 }
 
 // Names of contestants that others are compared with.
@@ -85,7 +86,7 @@ func Run(ctx context.Context, o Options) (_ *Result, err error) {
 	m.place.engines = addresses
 	m.assemble(ctx)
 	m.steps = m.countSteps()
-	for _, part := range []func(context.Context) error{m.runTurns, m.runOpen, m.runWaiting, m.runMany, m.runStart, m.runFunctions} {
+	for _, part := range []func(context.Context) error{m.runTurns, m.runOpen, m.runWaiting, m.runMany, m.runStart, m.runShip, m.runFunctions} {
 		if err := part(ctx); err != nil {
 			return nil, err
 		}
@@ -144,7 +145,8 @@ func (m *measurement) countSteps() (n int) {
 	each := map[string]int{
 		PlainScenario: len(m.contestants) * (m.size.Rounds + 1), SpacedScenario: len(m.contestants) * (m.size.Rounds + 1),
 		ChunkScenario: len(m.contestants) * (m.size.Rounds + 1), MessageScenario: 3 * (m.size.Rounds + 1),
-		OpenScenario: len(m.contestants), WaitingScenario: 2, ManyScenario: len(m.contestants) + 1, StartScenario: m.size.Starts, FunctionScenario: len(functions()),
+		OpenScenario: len(m.contestants), WaitingScenario: 2, ManyScenario: len(m.contestants) + 1, StartScenario: m.size.Starts,
+		ShipScenario: m.size.ShipRounds * len(shipSinks()), FunctionScenario: len(functions()),
 	}
 	for name, steps := range each {
 		if m.wants(name) {

@@ -69,6 +69,14 @@ func TestRunServesEveryContestant(t *testing.T) {
 			t.Errorf("many streams: %+v", c)
 		}
 	}
+	for _, s := range r.Ship {
+		if len(s.Rounds) != Tiny().ShipRounds || s.Rounds[0].Failed > 0 || math.IsNaN(s.Rounds[0].P99) || s.Rounds[0].Used <= 0 {
+			t.Errorf("sink: %+v", s)
+		}
+	}
+	if len(r.Ship) != len(shipSinks()) {
+		t.Errorf("%d sinks", len(r.Ship))
+	}
 	if len(r.Many) != len(names)+1 || r.Start == nil || len(r.Start.FirstAnswer) != Tiny().Starts || len(r.Programs) != 3 {
 		t.Errorf("many %d, start %+v, programs %+v", len(r.Many), r.Start, r.Programs)
 	}

@@ -23,6 +23,11 @@ type Size struct {
 	Settle        time.Duration // until memory is measured
 
 	Starts int
+
+	Backlog    int           // events that sinks lack
+	ShipRate   float64       // requests a second beside them
+	ShipTime   time.Duration // of one turn
+	ShipRounds int
 }
 
 // Full takes about ten minutes.
@@ -31,6 +36,7 @@ func Full() Size {
 		Rounds: 7, Clients: 64, PlainTime: 1500 * time.Millisecond, SpacedTime: 3 * time.Second, Share: 1.0 / 3,
 		Streams: 150, Chunks: 400, GapMillis: 5, Sessions: 100, Messages: 200,
 		Open: 4000, Waiting: 4000, Many: 10000, OpenGapMillis: 1000, Settle: 6 * time.Second, Starts: 11,
+		Backlog: 400_000, ShipRate: 1000, ShipTime: 1500 * time.Millisecond, ShipRounds: 5,
 	}
 }
 
@@ -40,6 +46,7 @@ func Quick() Size {
 		Rounds: 3, Clients: 64, PlainTime: 500 * time.Millisecond, SpacedTime: 700 * time.Millisecond, Share: 1.0 / 3,
 		Streams: 150, Chunks: 100, GapMillis: 5, Sessions: 50, Messages: 50,
 		Open: 1000, Waiting: 1000, Many: 2000, OpenGapMillis: 500, Settle: time.Second, Starts: 3,
+		Backlog: 200_000, ShipRate: 1000, ShipTime: 700 * time.Millisecond, ShipRounds: 2,
 	}
 }
 
@@ -49,5 +56,6 @@ func Tiny() Size {
 		Rounds: 1, Clients: 2, PlainTime: 10 * time.Millisecond, SpacedTime: 20 * time.Millisecond, Share: 1.0 / 3,
 		Streams: 2, Chunks: 3, GapMillis: 1, Sessions: 2, Messages: 2,
 		Open: 3, Waiting: 3, Many: 4, OpenGapMillis: 5, Settle: 10 * time.Millisecond, Starts: 1,
+		Backlog: 20_000, ShipRate: 200, ShipTime: 50 * time.Millisecond, ShipRounds: 1,
 	}
 }

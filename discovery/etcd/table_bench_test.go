@@ -36,6 +36,7 @@ func BenchmarkTableOfLargeFleet(b *testing.B) {
 		"endpoint changed": func(n int) { put(endpoint(7, 1+n%1000)) },
 		"endpoint added":   func(n int) { put(endpoint(10_000+n, 1)) },
 		"model changed":    func(n int) { put("models/m7", fmt.Sprintf("pool: p7\nretry: {errors: %d}", n%16)) },
+		"defaults changed": func(n int) { put("defaults", fmt.Sprintf("pool: {queue: {limit: %d}}", 1+n%1000)) },
 		"pool changed":     func(n int) { put("pools/p7", fmt.Sprintf("permits: {per_endpoint: %d}", 1+n%1000)) },
 	} {
 		b.Run(name, func(b *testing.B) {

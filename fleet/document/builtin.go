@@ -46,6 +46,9 @@ limits: {concurrent: 1024}
 algorithms: [RS256, ES256]
 claims: {account: account, models: models, priority: priority}
 `
+	builtinCapture = `
+max_bytes: 1MiB
+`
 )
 
 // builtinEngines are the defaults by engine. Concurrency is a conservative guess for one GPU, below what the engine
@@ -81,6 +84,7 @@ func parseBuiltin() builtinLayers {
 			fleet.KindEntry:    mustTree(builtinEntry),
 			fleet.KindAccount:  mustTree(builtinAccount),
 			fleet.KindIssuer:   mustTree(builtinIssuer),
+			fleet.KindCapture:  mustTree(builtinCapture),
 		},
 		engines: mustTree(builtinEngines),
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"colonnade/fleet/document"
 )
@@ -95,7 +96,7 @@ origins: ["https://app.example.com", "http://localhost:3000"]
 	f("pools/p", "version: 1\nqueue: {limit: 1}")
 	f("pools/p", "version: 4\nnew: 1")
 	f("pools/p", "version: 99\nqueue: {limit: 1, shape: round}\nnew: [1, 2]")
-	f("servers/ams/a", "{address: 'h:1', boot: b, protocol: {min: 1, max: 6, best: 2}, new: field}")
+	f("servers/ams/a", "{address: 'h:1', boot: b, protocol: {min: 1, max: 7, best: 2}, new: field}")
 	f("pools/p", "{}")
 	f("pools/p", "queue: {}")
 	f("pools/p", "# all defaults\n{}")
@@ -425,4 +426,29 @@ func TestCheckURL(t *testing.T) {
 	} {
 		f(bad, "")
 	}
+}
+
+// A capture needs an end, at most a day ahead; one whose time is over is valid, and has no effect.
+func TestCheckCapture(t *testing.T) {
+	f := func(value, want string) {
+		t.Helper()
+		err := document.Check("captures/debug", []byte(value))
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", value, err, want)
+		}
+	}
+	in := func(d time.Duration) string { return "\nuntil: " + time.Now().Add(d).UTC().Format(time.RFC3339) }
+	const head = "account: acme\nsink: file:/var/lib/colonnade/acme.jsonl"
+	f(head+in(time.Hour), "")
+	f(head+in(24*time.Hour), "")
+	f(head+in(-time.Hour), "")
+	f(head, "until: the field is required")
+	f(head+in(25*time.Hour), "ahead, and a capture may last 24h0m0s at most")
+	f(head+"\nuntil: tomorrow", "must be a time")
+	f("account: acme"+in(time.Hour), "sink: the field is required")
+	f("sink: file:/x"+in(time.Hour), "account: the field is required")
+	for _, sink := range []string{"file:x", "file:/../x", "file:/", "s3://bucket", "https://user:secret@h/x", "https://h/x?key=secret", "http://"} {
+		f("account: acme\nsink: "+sink+in(time.Hour), "sink: ")
+	}
+	f(head+in(time.Hour)+"\nmax_bytes: 32MiB", "max_bytes")
 }

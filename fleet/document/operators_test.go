@@ -23,7 +23,7 @@ func TestSchemasOfOperatorsKinds(t *testing.T) {
 			t.Errorf("%s has no schema, or no description", k.Kind)
 		}
 	}
-	if got, want := strings.Join(names, " "), "defaults models pools endpoints colos flows accounts keys limits issuers"; got != want {
+	if got, want := strings.Join(names, " "), "defaults models pools endpoints colos flows accounts keys limits issuers captures sinks"; got != want {
 		t.Errorf("operators write %s, want %s", got, want)
 	}
 	if parts["servers"] != nil || parts["deletions"] != nil {

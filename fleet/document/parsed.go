@@ -2,6 +2,7 @@ package document
 
 import (
 	"maps"
+	"time"
 
 	"colonnade/fleet"
 )
@@ -97,6 +98,18 @@ func (doc *parsed) check() *fieldError {
 			return err
 		}
 		return checkIssuer(&i)
+	case fleet.KindCapture:
+		var c fleet.Capture
+		if err := d.decode(doc.tree, &c); err != nil {
+			return err
+		}
+		return checkCapture(&c, time.Now())
+	case fleet.KindSink:
+		s := fleet.Sink{Name: doc.id.Name}
+		if err := d.decode(doc.tree, &s); err != nil {
+			return err
+		}
+		return checkSink(&s)
 	case fleet.KindEndpoint:
 		var e fleet.Endpoint
 		if err := d.decode(doc.tree, &e); err != nil {

@@ -46,7 +46,7 @@ func TestEachFieldHasAReader(t *testing.T) {
 	}
 	expected := maps.Clone(readByDecoder)
 	for _, noun := range []any{
-		fleet.Model{}, fleet.Pool{}, fleet.Colo{}, fleet.Endpoint{}, fleet.Account{}, fleet.APIKey{}, fleet.Deletions{}, fleet.Flow{}, fleet.Server{}, fleet.EntryNode{},
+		fleet.Model{}, fleet.Pool{}, fleet.Colo{}, fleet.Endpoint{}, fleet.Account{}, fleet.APIKey{}, fleet.Deletions{}, fleet.Flow{}, fleet.Server{}, fleet.EntryNode{}, fleet.Capture{}, fleet.Sink{},
 	} {
 		for _, field := range unread(reflect.TypeOf(noun), isRead) {
 			if readByDecoder[field] == "" {

@@ -146,6 +146,13 @@ var textRules = map[string]textRule{
 			"fragment, user or password",
 		hide: "@?",
 	},
+	"capture_sink": {
+		pattern: regexp.MustCompile(`^(file:/[^ ]+|[Hh][Tt][Tt][Pp][Ss]?://[^ ?#@]+)$`),
+		check:   validCaptureSink,
+		reason: "must be file:/PATH with an absolute path without .. in it, or an http or https URL without user, password, query and fragment, " +
+			"such as file:/var/lib/colonnade/capture.jsonl",
+		hide: "@?",
+	},
 	"keyset": {
 		pattern: regexp.MustCompile(`^[Hh][Tt][Tt][Pp][Ss]?://[^ #@]+$`),
 		check:   fleet.IsKeySetURL,

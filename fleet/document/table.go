@@ -61,6 +61,10 @@ func addTo(c *fleet.Contents, noun any) {
 		c.Servers = append(c.Servers, v)
 	case *fleet.EntryNode:
 		c.Entries = append(c.Entries, v)
+	case *fleet.Capture:
+		c.Captures = append(c.Captures, v)
+	case *fleet.Sink:
+		c.Sinks = append(c.Sinks, v)
 	case *fleet.Issuer:
 		c.Issuers = append(c.Issuers, v)
 	}

@@ -3,7 +3,8 @@ package fleettest
 import (
 	"flag"
 	"strconv"
-	"testing"
+
+	"go.uber.org/goleak"
 
 	"colonnade/internal/oracle"
 	"colonnade/internal/testkit"
@@ -13,7 +14,7 @@ import (
 //
 // Parallel tests wait more than they compute, so more of them run at once than there are processors. In a soak, whose
 // marks are exact, each is alone.
-func Main(m *testing.M) {
+func Main(m goleak.TestingM) {
 	if err := flag.Set("test.parallel", strconv.Itoa(testkit.AtScale(4, 1))); err != nil {
 		panic(err)
 	}

@@ -30,7 +30,7 @@ func TestReadmeFigures(t *testing.T) {
 	}
 	low, high := math.Min(measured["fifo"], measured["round robin"]), math.Max(measured["fifo"], measured["round robin"])
 	for _, want := range []string{
-		fmt.Sprintf("wait %.1f times as long", measured["colonnade"]), fmt.Sprintf("with HAProxy it is %.0f times as long", measured["haproxy"]),
+		fmt.Sprintf("wait %.1f times as long", measured["colonnade"]), fmt.Sprintf("With HAProxy they wait %.0f times as long", measured["haproxy"]),
 		fmt.Sprintf("refuse %.0f to %.0f %%", low, high), fmt.Sprintf("no queue at all %.0f %%", measured["no queue"]),
 	} {
 		if !strings.Contains(readme, want) {

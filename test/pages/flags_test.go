@@ -61,6 +61,12 @@ func (o option) split() (meaning, fallback string) {
 	return byDefault.ReplaceAllString(meaning, ""), fallback
 }
 
+// flag returns the name of the flag as pages have it.
+func (o option) flag() string {
+	name, _, _ := strings.Cut(o.names, " [") // "engine URL [ --engine URL ]" may be repeated
+	return "`-" + name + "`"
+}
+
 // find returns the option of the same name.
 func (o option) find(all []option) (option, bool) {
 	i := slices.IndexFunc(all, func(other option) bool { return other.names == o.names })
@@ -79,8 +85,7 @@ func TestFlagsOnServePage(t *testing.T) {
 	var rows [][]string
 	for _, o := range options {
 		meaning, fallback := o.split()
-		name, _, _ := strings.Cut(o.names, " [") // "engine URL [ --engine URL ]" may be repeated
-		rows = append(rows, []string{"`-" + name + "`", fallback, meaning})
+		rows = append(rows, []string{o.flag(), fallback, meaning})
 	}
 	docpage.Check(t, "docs/serve.md", map[string]string{"flags of serve": docpage.Table([]string{"flag", "default", "meaning"}, rows)})
 }
@@ -96,18 +101,18 @@ func TestFlagsOnNodesPage(t *testing.T) {
 		meaning, fallback := o.split()
 		other, both := o.find(colo)
 		if !both {
-			ofEntry = append(ofEntry, []string{"`-" + o.names + "`", fallback, meaning})
+			ofEntry = append(ofEntry, []string{o.flag(), fallback, meaning})
 			continue
 		}
 		if _, there := other.split(); there != fallback {
 			fallback += "; " + there + " of a colo server"
 		}
-		shared = append(shared, []string{"`-" + o.names + "`", fallback, meaning})
+		shared = append(shared, []string{o.flag(), fallback, meaning})
 	}
 	for _, o := range colo {
 		if _, both := o.find(entry); !both {
 			meaning, fallback := o.split()
-			ofColo = append(ofColo, []string{"`-" + o.names + "`", fallback, meaning})
+			ofColo = append(ofColo, []string{o.flag(), fallback, meaning})
 		}
 	}
 	titles := []string{"flag", "default", "meaning"}

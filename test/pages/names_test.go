@@ -11,6 +11,9 @@ import (
 	"unicode"
 )
 
+// eventsTable is the table of the sinks that are databases; its name looks like that of a metric.
+const eventsTable = "colonnade_events"
+
 // history has pages that name what is no more.
 var history = []string{"CHANGELOG.md"}
 
@@ -112,7 +115,7 @@ func TestNamesExist(t *testing.T) {
 					t.Errorf("%s: `%s`: the Makefile has no such target", page, text)
 				}
 			case metric.MatchString(first):
-				if !strings.Contains(metrics, "`"+first+"`") {
+				if !strings.Contains(metrics, "`"+first+"`") && first != eventsTable {
 					t.Errorf("%s: `%s`: docs/metrics.md has no such metric", page, text)
 				}
 			}

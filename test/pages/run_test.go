@@ -18,8 +18,9 @@ type run struct {
 	// upFlags are flags of `make up`, which runs beside the script. Without them, only etcd runs, or nothing beside a place.
 	upFlags string
 	// place says that one process serves without etcd. Its default addresses are not in the commands.
-	place  bool
-	before string // commands that the pages do not have
+	place    bool
+	postgres bool   // a PostgreSQL runs beside the script, with the user and the database of the page
+	before   string // commands that the pages do not have
 	// want is text that the script prints; never is text that it does not print, if it is not empty.
 	want  []string
 	never string
@@ -59,12 +60,16 @@ var runs = []run{
 		"applied models/llama-3.1-8b-instruct", `"id":"llama-3.1-8b-instruct"`, "no problems",
 	}},
 	{parts: []part{
-		{"docs/operations.md", nil}, {"docs/keys.md", nil}, {"docs/tls.md", nil}, {"docs/changes.md", nil}, {"docs/events.md", nil},
+		{"docs/operations.md", nil}, {"docs/keys.md", nil}, {"docs/tls.md", nil}, {"docs/changes.md", nil}, {"docs/events.md", nil}, {"docs/capture.md", nil},
 		{"docs/backup.md", nil}, {"docs/engines.md", nil}, {"docs/grow.md", nil},
 	}, want: []string{
 		"applied models/llama-3.1-8b-instruct", `"completion_tokens":`, "laptop", "revoked key laptop", "edge-1.crt: OK", "ams-1.crt: OK",
 		"applied to all nodes at revision", "made a new key in new.key", "step 2 of 3: every node signs with the new key", "the rotation is complete", "draining until the node is taken back", "taken back after a drain", `"new": "draining"`,
-		"no problems", `colonnade_tls_certificate_expiry_timestamp_seconds{listener="public"} 1`, "msg=draining", "msg=stopped", `"kind":"inference"`, "COLO", "inference_requests_total{", "ok\n",
+		"ACCOUNT  MODEL ", "account,requests,refused", "each hop counts its times", "no problems", `colonnade_tls_certificate_expiry_timestamp_seconds{listener="public"} 1`, "msg=draining", "msg=stopped", `"kind":"inference"`, "COLO", "inference_requests_total{", "ok\n",
+		"entries CAPTURE requests", "X-Colonnade-Captured: 20", `"capture":"acme"`, "deleted captures/acme",
+	}},
+	{parts: []part{{"docs/operations.md", []string{"Start a fleet"}}, {"docs/sinks.md", nil}}, postgres: true, want: []string{
+		"1 event shipped, 0 to go", "(1 row)",
 	}},
 	{parts: []part{{"docs/admin-api.md", nil}}, place: true, never: "the header Authorization is missing", want: []string{
 		`"key": "models/demo-chat"`, `"endpoints/ams/sim-1"`, `"dry_run": true`, "it takes out of service: demo-chat", "alice via the admin API of entry-1", "+ accounts/acme",
@@ -148,6 +153,9 @@ func (r *run) test(t *testing.T) {
 	for name, text := range r.files {
 		s.write(name, text)
 	}
+	if r.postgres {
+		s.moved[postgresAddress] = startPostgres(t)
+	}
 	switch {
 	case r.place:
 		s.environment = []string{"COLONNADE_LISTEN=" + s.move("127.0.0.1:8080"), "COLONNADE_ADMIN=" + s.move("127.0.0.1:9080")}
@@ -223,7 +231,9 @@ func missing(line string) string {
 	switch {
 	case strings.HasPrefix(line, "etcdctl ") && !installed("etcdctl"):
 		return "etcdctl"
-	case strings.Contains(line, "| jq ") && !installed("jq"):
+	case strings.HasPrefix(line, "psql ") && !installed("psql"):
+		return "psql"
+	case (strings.HasPrefix(line, "jq ") || strings.Contains(line, "| jq ")) && !installed("jq"):
 		return "jq"
 	}
 	return ""
@@ -246,7 +256,7 @@ func needs(t *testing.T, programs ...string) {
 // Every block of commands is run, and every other block has a language that says what it is. Blocks in the language console are
 // commands that change the machine, and are not run.
 func TestEveryCommandIsRun(t *testing.T) {
-	languages := []string{"sh", "console", "js", "python", "json", "yaml", "promql", "text"}
+	languages := []string{"sh", "console", "js", "python", "json", "yaml", "promql", "sql", "text"}
 	for _, page := range pages(t) {
 		for _, b := range blocks(t, page) {
 			if !slices.Contains(languages, b.language) {

@@ -93,7 +93,7 @@ func TestDeadlineWhileQueued(t *testing.T) {
 	f.InjectFault(simengine.FaultStallStream, 0)
 	release := f.HoldStreams(t, 2*len(f.Engines))
 	before := f.EngineRequests()
-	a := f.Chat(fleettest.ChatBody(8, false), "x-colonnade-deadline-ms", "300")
+	a := f.Chat(fleettest.ChatBody(8, false), "x-colonnade-deadline-ms", "3000")
 	if e := a.APIError(t); a.Status != 429 || e.Number != 42902 || e.Reason != "deadline" || e.RetryAfterMS < 1000 {
 		t.Errorf("answer %d %+v, want 429 for its deadline", a.Status, e)
 	}

@@ -37,9 +37,9 @@ func heldByNodes(f *fleettest.Fleet) map[string]held {
 		case here == entry:
 			add(all, "entry, to clients", fd)
 		case there == colo:
-			add(all, "entry, to the colo", fd)
+			add(all, entryToColo, fd)
 		case here == colo:
-			add(all, "colo, to the entry", fd)
+			add(all, coloToEntry, fd)
 		case there == engine:
 			add(all, "colo, to engines", fd)
 		}

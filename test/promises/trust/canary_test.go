@@ -95,7 +95,7 @@ func TestNoPromptOrKeyIsKept(t *testing.T) {
 	search(f, logged, f.Dir, prompt, secret)
 }
 
-// search looks for texts in the log, in all pages of the fleet, and in all files below a directory.
+// search looks for texts in the log, in all spans, in all pages of the fleet, and in all files below a directory.
 func search(f *fleettest.Fleet, logged *testkit.SyncBuffer, dir string, texts ...string) {
 	f.T.Helper()
 	check := func(where string, data []byte) {
@@ -106,6 +106,12 @@ func search(f *fleettest.Fleet, logged *testkit.SyncBuffer, dir string, texts ..
 		}
 	}
 	check("the log", []byte(logged.String()))
+	if last := f.Chat(fleettest.ChatBody(1, false)); last.Status == 200 {
+		spans.Await(f.T, last.Header.Get("x-request-id"), 3) // by then, those of all requests before have arrived
+	} else {
+		f.T.Errorf("the request that ends the test: %d %s", last.Status, last.Body)
+	}
+	check("what is exported as spans", spans.Raw())
 	for _, n := range append([]onebox.ColoNode{{Running: f.Entry}}, f.Colos...) {
 		for _, page := range []string{"/metrics", "/debug/fleet", "/debug/pools", "/debug/config", "/debug/check", "/debug/plan?model=demo-chat",
 			"/debug/pprof/goroutine?debug=2", "/debug/pprof/heap?debug=1", "/debug/pprof/cmdline"} {

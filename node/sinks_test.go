@@ -1,0 +1,158 @@
+package node_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"colonnade/internal/testkit"
+	"colonnade/node"
+)
+
+// place is a process that serves one place, whose documents are files.
+type place struct {
+	dir, data string
+	running   node.Running
+	stop      func()
+}
+
+func startPlace(t *testing.T, c node.ServeConfig) *place {
+	t.Helper()
+	p := &place{dir: t.TempDir(), data: t.TempDir()}
+	c.Documents, c.DataDir, c.Listen, c.Admin, c.Open, c.Logger = p.dir, p.data, "127.0.0.1:0", "127.0.0.1:0", true, slog.New(slog.DiscardHandler)
+	p.write(t, "models.yaml", "key: models/m\n")
+	ctx, cancel := context.WithCancel(context.Background())
+	started, ended := make(chan node.Running, 1), make(chan error, 1)
+	go func() { ended <- node.RunServe(ctx, c, func(r node.Running) { started <- r }) }()
+	p.stop = func() {
+		cancel()
+		if ended == nil {
+			return
+		}
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		ended = nil
+	}
+	t.Cleanup(p.stop)
+	select {
+	case p.running = <-started:
+	case err := <-ended:
+		ended = nil
+		t.Fatal(err)
+	}
+	return p
+}
+
+func (p *place) write(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(p.dir, name), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// request makes one event: there is no endpoint, so it is refused.
+func (p *place) request(t *testing.T) {
+	t.Helper()
+	status, _, text := testkit.Post("http://"+p.running.Address+"/v1/completions", `{"model":"m","prompt":"x"}`)
+	if status == 0 || status == 200 {
+		t.Fatal(status, text)
+	}
+}
+
+func (p *place) config(t *testing.T) (c node.ConfigState) {
+	t.Helper()
+	_, text := testkit.Get("http://" + p.running.Admin + "/debug/config")
+	if err := json.Unmarshal([]byte(text), &c); err != nil {
+		t.Fatal(err, text)
+	}
+	return c
+}
+
+func lines(path string) int {
+	text, _ := os.ReadFile(path)
+	return strings.Count(string(text), "\n")
+}
+
+// A sink of a flag and one of a document get the events; the document is taken up, changed and removed while the node serves, and the last
+// events arrive before the node has stopped.
+func TestSinksOfFlagsAndDocuments(t *testing.T) {
+	flagged := filepath.Join(t.TempDir(), "e.jsonl")
+	p := startPlace(t, node.ServeConfig{Config: node.Config{Sinks: []string{"file:" + flagged + "?every=20ms&name=disk"}}})
+	p.request(t)
+	testkit.WaitFor(t, "an event at the sink of the flag", func() bool { return lines(flagged) == 1 })
+	own := filepath.Join(p.data, "sinks", "local-1")
+	p.write(t, "sinks.yaml", "{key: sinks/doc, url: 'file:a.jsonl', every: 20ms}\n")
+	testkit.WaitFor(t, "an event at the sink of the document", func() bool { return lines(filepath.Join(own, "a.jsonl")) == 1 })
+	if c := p.config(t); len(c.Sinks) != 2 || c.Sinks[0].Name != "disk" || c.Sinks[1].Document != "sinks/doc" || c.Sinks[1].LagEvents != 0 {
+		t.Errorf("%+v", c.Sinks)
+	}
+	p.write(t, "sinks.yaml", "{key: sinks/doc, url: 'file:b.jsonl', every: 20ms}\n")
+	requests := 2 // with the last one
+	testkit.WaitFor(t, "an event at the changed sink", func() bool {
+		p.request(t) // the sink before may have had the ones before
+		requests++
+		return lines(filepath.Join(own, "b.jsonl")) > 0
+	})
+	testkit.WaitFor(t, "the metrics of the sink", func() bool {
+		_, text := testkit.Get("http://" + p.running.Admin + "/metrics")
+		return strings.Contains(text, `colonnade_events_sink_lag_events{sink="doc"} 0`)
+	})
+	p.write(t, "sinks.yaml", "# none\n")
+	testkit.WaitFor(t, "the end of the sink", func() bool { return len(p.config(t).Sinks) == 1 })
+	p.request(t)
+	p.stop()
+	if got := lines(flagged); got != requests {
+		t.Errorf("the sink of the flag has %d events after the end, want %d", got, requests)
+	}
+	if got := lines(filepath.Join(own, "a.jsonl")) + lines(filepath.Join(own, "b.jsonl")); got != requests-1 {
+		t.Errorf("the sink of the document has %d events, want %d", got, requests-1)
+	}
+}
+
+// A sink that cannot be opened or does not answer is a problem with what to do, and the node serves.
+func TestSinkThatIsAwayIsAProblem(t *testing.T) {
+	p := startPlace(t, node.ServeConfig{Config: node.Config{Sinks: []string{
+		"http://127.0.0.1:1/in?name=gone&every=20ms", "http://127.0.0.1:1/in?name=secret&credential=env:COLONNADE_NOT_SET&every=20ms", "file:/x?name=wrong&keep=-1",
+	}}})
+	p.request(t)
+	testkit.WaitFor(t, "the problems", func() bool {
+		found := ""
+		for _, problem := range p.config(t).Problems {
+			found += problem.Text + "\n"
+		}
+		for _, want := range []string{"the sink gone has taken no events", "1 event waiting", "COLONNADE_NOT_SET: the environment variable is not set", "cannot open the sink wrong: ", "keep=-1: must be a number"} {
+			if !strings.Contains(found, want) {
+				return false
+			}
+		}
+		return true
+	})
+	p.request(t)
+}
+
+func TestSinkFlagsAreChecked(t *testing.T) {
+	f := func(want string, flags ...string) {
+		t.Helper()
+		c := node.ServeConfig{Config: node.Config{Sinks: flags, DataDir: t.TempDir(), Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler)}, Engines: []string{"http://127.0.0.1:1"}}
+		if want == "set -data-dir" {
+			c.DataDir = ""
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := node.RunServe(ctx, c, func(node.Running) { t.Error("it serves"); cancel() }); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", fmt.Sprint(flags), err, want)
+		}
+	}
+	f(`unknown scheme "fil"`, "fil:/x")
+	f("colonnade ship -data-dir", "kafka://b:9092/t")
+	f("two sinks have the name x", "file:/a?name=x", "file:/b?name=x")
+	f("auth=basic: there is no credential", "http://c/x?auth=basic")
+	f("set -data-dir", "file:/a")
+}

@@ -1,0 +1,63 @@
+package node_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"colonnade/internal/testkit"
+	"colonnade/node"
+)
+
+// Sinks that are dead, hang or are slow hold up neither requests nor another sink, and hold one batch in memory.
+func TestSinksThatAreAwayDelayOnlyThemselves(t *testing.T) {
+	ended := make(chan struct{})
+	var hanging, slow atomic.Int64
+	hangs := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { hanging.Add(1); <-ended }))
+	t.Cleanup(hangs.Close)
+	t.Cleanup(func() { close(ended) })
+	pace := make(chan struct{})
+	isSlow := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { slow.Add(1); <-pace }))
+	t.Cleanup(isSlow.Close)
+	file := filepath.Join(t.TempDir(), "e.jsonl")
+	const settings = "every=10ms&batch_events=10&name="
+	p := startPlace(t, node.ServeConfig{Config: node.Config{Sinks: []string{
+		"http://127.0.0.1:1/?" + settings + "dead", hangs.URL + "/?" + settings + "hangs", isSlow.URL + "/?" + settings + "slow", "file:" + file + "?" + settings + "well",
+	}}})
+	p.request(t)
+	testkit.WaitFor(t, "a batch at each sink", func() bool { return hanging.Load() == 1 && slow.Load() == 1 && lines(file) == 1 })
+	before := heap()
+	const requests = 200
+	for range requests {
+		p.request(t)
+	}
+	testkit.WaitFor(t, "all events at the sink that is well", func() bool { return lines(file) == requests+1 })
+	if after := heap(); after > before+(32<<20) {
+		t.Errorf("%d MiB before, %d MiB after %d requests", before>>20, after>>20, requests)
+	}
+	lag := map[string]uint64{}
+	for _, s := range p.config(t).Sinks {
+		lag[s.Name] = s.LagEvents
+	}
+	if lag["dead"] != requests+1 || lag["hangs"] != requests+1 || lag["slow"] != requests+1 || lag["well"] != 0 {
+		t.Errorf("lags %v", lag)
+	}
+	close(pace) // from now on it takes every batch
+	testkit.WaitFor(t, "all events at the slow sink", func() bool {
+		_, text := testkit.Get("http://" + p.running.Admin + "/metrics")
+		return strings.Contains(text, `colonnade_events_sink_lag_events{sink="slow"} 0`)
+	})
+	p.stop() // also with a sink that hangs
+}
+
+// heap returns how many bytes are in use.
+func heap() uint64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
