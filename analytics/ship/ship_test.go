@@ -344,9 +344,7 @@ func TestRateIsBounded(t *testing.T) {
 	}
 	wantTaken(t, to, numbers(0, 50))
 	c.Name, c.MaxRate, to = "slow", 1, &sink{}
-	end := run(t, open(t, c, to))
-	testkit.WaitFor(t, "a batch", func() bool { return len(to.taken()) > 0 })
-	end()
+	run(t, open(t, c, to))()
 	wantTaken(t, to, numbers(0, 50))
 }
 

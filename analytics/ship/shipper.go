@@ -15,6 +15,11 @@ import (
 const (
 	shortestPoll = 10 * time.Millisecond
 	longestPoll  = 250 * time.Millisecond
+	// slicesPerSecond is how often the shipper looks whether it is ahead of its rate: it passes few events between two looks, so that requests
+	// wait no longer for a processor than those take.
+	slicesPerSecond = 500
+	// mostBehind is how late events may be that are still made up for: a little, since a sleep lasts longer than it should.
+	mostBehind = 4 * time.Millisecond
 	// mostFiltered is how many events that the filter leaves out are passed before the position is saved.
 	mostFiltered = 100_000
 )
@@ -48,6 +53,9 @@ type Shipper struct {
 	place  *place
 	reader *journal.Follower
 	retry  backoff
+
+	due   time.Time // when the next events may be passed, by the rate
+	ahead int       // events that were passed since then
 
 	gaugeMu  sync.Mutex // guards the fields below
 	gauge    *journal.Gauge
@@ -101,25 +109,29 @@ func (s *Shipper) Run(ctx context.Context) error {
 	defer stop()
 	b := &Batch{Node: s.config.Node}
 	for {
-		began := time.Now()
-		passed := s.collect(ctx, b)
-		if passed == 0 {
+		if s.collect(ctx, b) == 0 {
 			return nil
 		}
 		if !s.deliver(ctx, work, b) {
 			return nil
 		}
 		s.taken()
-		s.pace(ctx, began, passed)
 	}
 }
 
-// pace waits until a batch of so many events has taken as long as the rate wants. A batch that has waited for events has.
-func (s *Shipper) pace(ctx context.Context, began time.Time, passed int) {
-	if s.config.MaxRate > 0 {
-		due := began.Add(time.Duration(passed) * time.Second / time.Duration(s.config.MaxRate))
-		ctxtime.Sleep(ctx, time.Until(due))
+// pace notes that an event was passed, and waits if that is more than the rate allows. What was not passed while the sink took a batch, or while
+// nothing was there, is not made up for.
+func (s *Shipper) pace(ctx context.Context) {
+	s.ahead++
+	if s.config.MaxRate <= 0 || s.ahead < max(1, s.config.MaxRate/slicesPerSecond) {
+		return
 	}
+	if earliest := time.Now().Add(-mostBehind); s.due.Before(earliest) {
+		s.due = earliest
+	}
+	s.due = s.due.Add(time.Duration(s.ahead) * time.Second / time.Duration(s.config.MaxRate))
+	s.ahead = 0
+	ctxtime.Sleep(ctx, time.Until(s.due))
 }
 
 // collect fills the batch, and returns how many events it has passed for that; none if ctx is done and there are none.
@@ -127,7 +139,7 @@ func (s *Shipper) collect(ctx context.Context, b *Batch) (passed int) {
 	b.reset()
 	var first time.Time
 	for {
-		full := s.fill(b, &passed)
+		full := s.fill(ctx, b, &passed)
 		now := time.Now()
 		if first.IsZero() && passed > 0 {
 			first = now
@@ -155,7 +167,7 @@ func (s *Shipper) poll(first, now time.Time) time.Duration {
 }
 
 // fill adds to the batch what is there, and reports whether it is full.
-func (s *Shipper) fill(b *Batch, passed *int) (full bool) {
+func (s *Shipper) fill(ctx context.Context, b *Batch, passed *int) (full bool) {
 	defer s.progress(b, passed)
 	if err := s.reader.Look(); err != nil {
 		s.failed(err)
@@ -183,6 +195,7 @@ func (s *Shipper) fill(b *Batch, passed *int) (full bool) {
 		}
 		s.reader.Next()
 		*passed++
+		s.pace(ctx)
 		if b.filtered >= mostFiltered {
 			return true
 		}
