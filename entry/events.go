@@ -51,7 +51,7 @@ func (c *call) log(e *analytics.Event) {
 	e.QueuingTime = analytics.Milliseconds(c.waited)
 	c.entry.config.Log.Append(e)
 	c.endTrace(e)
-	if c.route.API != openai.ListModels && c.route.API != openai.GetModel || e.Outcome != analytics.OutcomeCompleted {
+	if !c.route.API.AboutModels() || e.Outcome != analytics.OutcomeCompleted {
 		c.entry.metrics.Finished(e)
 	}
 }

@@ -36,8 +36,7 @@ func (e *Entry) readHead(h *fasthttp.RequestHeader, t *fleet.Table, page webPage
 	if read.route, err = openai.ParseRoute(h.Method(), h.RequestURI()); err != nil {
 		return read, err
 	}
-	switch read.route.API {
-	case openai.ListModels, openai.GetModel, openai.Realtime:
+	if read.route.API == openai.Realtime || read.route.API.AboutModels() {
 		return read, nil
 	}
 	if read.caller, err = e.identify(t, accounts.Bearer(string(h.Peek("Authorization"))), page, now); err != nil {

@@ -19,6 +19,10 @@ func (c *call) listModels() {
 		return
 	}
 	c.beginCapture()
+	if c.route.Dialect == openai.DialectOllama {
+		c.refuse(openai.UnknownURL(c.route.Path))
+		return
+	}
 	if c.route.API == openai.GetModel {
 		m, ok := t.Model(c.route.Model)
 		if !ok || !c.caller.MayUse(m.Name) {

@@ -63,7 +63,7 @@ func (c *call) begin() *fleet.Table {
 		c.refuse(err)
 		return nil
 	}
-	if c.route.API == openai.ListModels || c.route.API == openai.GetModel {
+	if c.route.API.AboutModels() {
 		c.listModels()
 		return nil
 	}

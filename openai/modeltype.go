@@ -1,43 +1,45 @@
 package openai
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
-// TypeServes reports whether models of a type, as documents name it, answer an API. Those of type generic may answer any but realtime.
+// apisOfType has the APIs that models of each type answer, as documents name the type. Those of type generic may answer any but realtime.
+var apisOfType = map[string][]API{
+	"chat":       {Chat, Completions, Responses, Messages, CountTokens, Tokenize, Infill, OllamaChat, OllamaGenerate, Generate},
+	"completion": {Completions, Tokenize, Infill, OllamaGenerate, Generate},
+	"embedding":  {Embeddings, Rerank, Score, Pooling, Tokenize, OllamaEmbed}, // Rerank and Score by the likeness of vectors, which some engines offer
+	"rerank":     {Rerank, Score, Classify, Pooling, Tokenize},
+	"audio":      {Speech, Transcriptions},
+	"image":      {Images},
+	"realtime":   {Realtime},
+}
+
+// TypeServes reports whether models of a type, as documents name it, answer an API.
 func TypeServes(modelType string, api API) bool {
-	switch modelType {
-	case "chat":
-		return api == Chat || api == Completions || api == Responses
-	case "completion":
-		return api == Completions
-	case "embedding":
-		return api == Embeddings || api == Rerank // by the likeness of vectors, which some engines offer
-	case "rerank":
-		return api == Rerank
-	case "audio":
-		return api == Speech || api == Transcriptions
-	case "image":
-		return api == Images
-	case "realtime":
-		return api == Realtime
+	if apis, known := apisOfType[modelType]; known {
+		return slices.Contains(apis, api)
 	}
-	return api != Realtime // generic
+	return api != Realtime && !api.AboutModels()
+}
+
+// AboutModels reports whether an API is about the models themselves, so that no engine is asked.
+func (a API) AboutModels() bool {
+	switch a {
+	case ListModels, GetModel, OllamaTags, OllamaShow:
+		return true
+	}
+	return false
 }
 
 // pathsOf lists the paths that models of a type serve, but for one, as an error names them.
 func pathsOf(modelType, but string) string {
-	var paths []string
-	for _, path := range inferencePaths() {
-		if path != but && TypeServes(modelType, routeOf([]byte(path)).API) {
-			paths = append(paths, path)
+	var names []string
+	for _, row := range paths {
+		if row.path != but && TypeServes(modelType, row.api) {
+			names = append(names, row.path)
 		}
 	}
-	return strings.Join(paths, ", ")
-}
-
-// inferencePaths returns all paths that requests for models may have.
-func inferencePaths() []string {
-	return []string{
-		"/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/embeddings", "/v1/rerank", "/v1/images/generations", "/v1/images/edits",
-		"/v1/images/variations", "/v1/audio/speech", "/v1/audio/transcriptions", "/v1/audio/translations", "/v1/realtime",
-	}
+	return strings.Join(names, ", ")
 }

@@ -11,23 +11,35 @@ import (
 // Each type serves paths, and the error for another path lists them.
 func TestTypeServes(t *testing.T) {
 	t.Parallel()
-	for modelType, want := range map[string][]openai.API{
-		"chat": {openai.Chat, openai.Completions, openai.Responses}, "completion": {openai.Completions}, "embedding": {openai.Embeddings, openai.Rerank},
-		"rerank": {openai.Rerank}, "audio": {openai.Speech, openai.Transcriptions}, "image": {openai.Images}, "realtime": {openai.Realtime},
-		"generic": {openai.Chat, openai.Completions, openai.Responses, openai.Embeddings, openai.Rerank, openai.Images, openai.Speech, openai.Transcriptions},
-	} {
-		for api := openai.Chat; api <= openai.Realtime; api++ {
+	generating := []openai.API{openai.Completions, openai.Tokenize, openai.Infill, openai.OllamaGenerate, openai.Generate}
+	vectors := []openai.API{openai.Rerank, openai.Score, openai.Pooling, openai.Tokenize}
+	types := map[string][]openai.API{
+		"chat":       append([]openai.API{openai.Chat, openai.Responses, openai.Messages, openai.CountTokens, openai.OllamaChat}, generating...),
+		"completion": generating,
+		"embedding":  append([]openai.API{openai.Embeddings, openai.OllamaEmbed}, vectors...),
+		"rerank":     append([]openai.API{openai.Classify}, vectors...),
+		"audio":      {openai.Speech, openai.Transcriptions}, "image": {openai.Images}, "realtime": {openai.Realtime},
+	}
+	for modelType, apis := range types {
+		if modelType != "realtime" && modelType != "generic" {
+			types["generic"] = append(types["generic"], apis...)
+		}
+	}
+	for modelType, want := range types {
+		for api := openai.Chat; api <= openai.GetModel; api++ {
 			if got := openai.TypeServes(modelType, api); got != slices.Contains(want, api) {
 				t.Errorf("%s serves %s: %v", modelType, api, got)
 			}
 		}
 	}
 	e := openai.PathNotOfType("e5", "embedding", "/v1/chat/completions")
-	if want := `the model "e5" is of type embedding, which does not serve /v1/chat/completions: it serves /v1/embeddings, /v1/rerank`; e.Message != want || e.Status != 404 {
+	if want := `the model "e5" is of type embedding, which does not serve /v1/chat/completions: it serves /v1/embeddings, ` +
+		"/v1/rerank, /v2/rerank, /rerank, /v1/score, /score, /pooling, /tokenize, /detokenize, /api/embed, /api/embeddings"; e.Message != want || e.Status != 404 {
 		t.Errorf("%d %s, want %s", e.Status, e.Message, want)
 	}
 	e = openai.PathNotServed("llama", "chat", "/v1/responses")
-	if want := `the engines of the model "llama" do not have /v1/responses; a model of type chat may serve /v1/chat/completions, /v1/completions`; e.Message != want {
+	if want := `the engines of the model "llama" do not have /v1/responses; a model of type chat may serve /v1/chat/completions, ` +
+		"/v1/completions, /v1/messages, /v1/messages/count_tokens, /tokenize, /detokenize, /infill, /api/chat, /api/generate, /generate, /generate_stream"; e.Message != want {
 		t.Errorf("%s, want %s", e.Message, want)
 	}
 }

@@ -19,6 +19,19 @@ const (
 	Images
 	Speech
 	Transcriptions // and translations
+	Messages       // of Anthropic's API
+	CountTokens
+	Tokenize // and back
+	Score
+	Classify
+	Pooling
+	Infill
+	OllamaChat
+	OllamaGenerate
+	OllamaEmbed
+	OllamaTags
+	OllamaShow
+	Generate // of TGI's API
 	Realtime
 	ListModels
 	GetModel
@@ -27,7 +40,8 @@ const (
 // String returns a short name for metrics and logs.
 func (a API) String() string {
 	names := [...]string{"unknown", "chat", "completions", "responses", "embeddings", "rerank",
-		"images", "speech", "transcriptions", "realtime", "list_models", "get_model"}
+		"images", "speech", "transcriptions", "messages", "count_tokens", "tokenize", "score", "classify", "pooling", "infill",
+		"ollama_chat", "ollama_generate", "ollama_embed", "ollama_tags", "ollama_show", "generate", "realtime", "list_models", "get_model"}
 	if int(a) >= len(names) {
 		a = 0
 	}
@@ -36,15 +50,16 @@ func (a API) String() string {
 
 // Route is the destination of a request.
 type Route struct {
-	API   API
-	Path  string // one of a fixed set, such as "/v1/chat/completions"; for GetModel "/v1/models/{model}"
-	Model string // GetModel and Realtime, decoded
+	API     API
+	Path    string // one of a fixed set, such as "/v1/chat/completions"; for GetModel "/v1/models/{model}"
+	Model   string // GetModel and Realtime, decoded
+	Dialect Dialect
 }
 
 const modelsPrefix = "/v1/models/"
 
 // ParseRoute finds the route of a request target as received, query included. No path is repaired: one that is not
-// spelled exactly as it is served is unknown.
+// spelled exactly as it is served is unknown. An error comes with the dialect in which the client expects it.
 func ParseRoute(method, target []byte) (Route, *Error) {
 	_, path, _, ok := SplitTarget(target)
 	if !ok || !ascii.IsVisible(target) {
@@ -58,10 +73,10 @@ func ParseRoute(method, target []byte) (Route, *Error) {
 		}
 	}
 	if route.API == 0 {
-		return Route{}, UnknownURL(string(path))
+		return Route{Dialect: dialectOf(path)}, UnknownURL(string(path))
 	}
 	if !route.API.allows(method) {
-		return Route{}, MethodNotAllowed(string(method), route.API.methods())
+		return Route{Dialect: route.Dialect}, MethodNotAllowed(string(method), route.API.methods())
 	}
 	if route.API == Realtime {
 		var err *Error
@@ -72,36 +87,15 @@ func ParseRoute(method, target []byte) (Route, *Error) {
 	return route, nil
 }
 
-func routeOf(path []byte) Route {
-	switch string(path) {
-	case "/v1/chat/completions":
-		return Route{API: Chat, Path: "/v1/chat/completions"}
-	case "/v1/completions":
-		return Route{API: Completions, Path: "/v1/completions"}
-	case "/v1/responses":
-		return Route{API: Responses, Path: "/v1/responses"}
-	case "/v1/embeddings":
-		return Route{API: Embeddings, Path: "/v1/embeddings"}
-	case "/v1/rerank":
-		return Route{API: Rerank, Path: "/v1/rerank"}
-	case "/v1/images/generations":
-		return Route{API: Images, Path: "/v1/images/generations"}
-	case "/v1/images/edits":
-		return Route{API: Images, Path: "/v1/images/edits"}
-	case "/v1/images/variations":
-		return Route{API: Images, Path: "/v1/images/variations"}
-	case "/v1/audio/speech":
-		return Route{API: Speech, Path: "/v1/audio/speech"}
-	case "/v1/audio/transcriptions":
-		return Route{API: Transcriptions, Path: "/v1/audio/transcriptions"}
-	case "/v1/audio/translations":
-		return Route{API: Transcriptions, Path: "/v1/audio/translations"}
-	case "/v1/realtime":
-		return Route{API: Realtime, Path: "/v1/realtime"}
-	case "/v1/models":
-		return Route{API: ListModels, Path: "/v1/models"}
+// dialectOf returns the dialect of a client that asks for a path that is not served.
+func dialectOf(path []byte) Dialect {
+	switch {
+	case bytes.HasPrefix(path, []byte("/api/")):
+		return DialectOllama
+	case bytes.HasPrefix(path, []byte("/v1/messages/")):
+		return DialectAnthropic
 	}
-	return Route{}
+	return DialectOpenAI
 }
 
 // allows reports whether an API has a method.
@@ -109,7 +103,7 @@ func (a API) allows(method []byte) bool {
 	switch a {
 	case Realtime:
 		return string(method) == "GET"
-	case ListModels, GetModel:
+	case ListModels, GetModel, OllamaTags:
 		return string(method) == "GET" || string(method) == "HEAD"
 	}
 	return string(method) == "POST"
@@ -120,7 +114,7 @@ func (a API) methods() string {
 	switch a {
 	case Realtime:
 		return "GET"
-	case ListModels, GetModel:
+	case ListModels, GetModel, OllamaTags:
 		return "GET, HEAD"
 	}
 	return "POST"

@@ -44,6 +44,45 @@ func TestParseRoute(t *testing.T) {
 	f("GET /v1/realtime?m%6fdel=a", openai.Realtime, "/v1/realtime", "a")
 }
 
+// Each path of other APIs than OpenAI's has the dialect of its API, errors of ParseRoute included.
+func TestParseRouteDialect(t *testing.T) {
+	for line, want := range map[string]openai.Route{
+		"POST /v1/messages":                      {API: openai.Messages, Path: "/v1/messages", Dialect: openai.DialectAnthropic},
+		"POST /v1/messages?beta=true":            {API: openai.Messages, Path: "/v1/messages", Dialect: openai.DialectAnthropic},
+		"POST /v1/messages/count_tokens":         {API: openai.CountTokens, Path: "/v1/messages/count_tokens", Dialect: openai.DialectAnthropic},
+		"POST /tokenize":                         {API: openai.Tokenize, Path: "/tokenize"},
+		"POST /detokenize":                       {API: openai.Tokenize, Path: "/detokenize"},
+		"POST /v1/score":                         {API: openai.Score, Path: "/v1/score"},
+		"POST /score":                            {API: openai.Score, Path: "/score"},
+		"POST /rerank":                           {API: openai.Rerank, Path: "/rerank"},
+		"POST /v2/rerank":                        {API: openai.Rerank, Path: "/v2/rerank"},
+		"POST /classify":                         {API: openai.Classify, Path: "/classify"},
+		"POST /pooling":                          {API: openai.Pooling, Path: "/pooling"},
+		"POST /infill":                           {API: openai.Infill, Path: "/infill"},
+		"POST /api/chat":                         {API: openai.OllamaChat, Path: "/api/chat", Dialect: openai.DialectOllama},
+		"POST /api/generate":                     {API: openai.OllamaGenerate, Path: "/api/generate", Dialect: openai.DialectOllama},
+		"POST /api/embed":                        {API: openai.OllamaEmbed, Path: "/api/embed", Dialect: openai.DialectOllama},
+		"POST /api/embeddings":                   {API: openai.OllamaEmbed, Path: "/api/embeddings", Dialect: openai.DialectOllama},
+		"GET /api/tags":                          {API: openai.OllamaTags, Path: "/api/tags", Dialect: openai.DialectOllama},
+		"HEAD /api/tags":                         {API: openai.OllamaTags, Path: "/api/tags", Dialect: openai.DialectOllama},
+		"POST /api/show":                         {API: openai.OllamaShow, Path: "/api/show", Dialect: openai.DialectOllama},
+		"POST /generate":                         {API: openai.Generate, Path: "/generate", Dialect: openai.DialectTGI},
+		"POST /generate_stream":                  {API: openai.Generate, Path: "/generate_stream", Dialect: openai.DialectTGI},
+		"GET /v1/messages":                       {Dialect: openai.DialectAnthropic},
+		"POST /v1/messages/batches":              {Dialect: openai.DialectAnthropic},
+		"POST /api/tags":                         {Dialect: openai.DialectOllama},
+		"GET /api/ps":                            {Dialect: openai.DialectOllama},
+		"GET /generate":                          {Dialect: openai.DialectTGI},
+		"POST http://host/v1/messages/batches?x": {Dialect: openai.DialectAnthropic},
+	} {
+		method, target, _ := strings.Cut(line, " ")
+		r, err := openai.ParseRoute([]byte(method), []byte(target))
+		if r != want || (err == nil) != (want.API != 0) {
+			t.Errorf("%s: %+v, %v", line, r, err)
+		}
+	}
+}
+
 func TestParseRouteRefuses(t *testing.T) {
 	f := func(line string, number int) *openai.Error {
 		t.Helper()

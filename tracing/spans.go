@@ -245,15 +245,15 @@ func engineError(e *analytics.Event) string {
 // Operation returns the gen_ai.operation.name of an API: one of the names that OpenTelemetry has, or else our own.
 func Operation(api openai.API) string {
 	switch api {
-	case openai.Chat, openai.Responses:
+	case openai.Chat, openai.Responses, openai.Messages, openai.OllamaChat:
 		return "chat"
-	case openai.Completions:
+	case openai.Completions, openai.Infill, openai.OllamaGenerate, openai.Generate:
 		return "text_completion"
-	case openai.Embeddings:
+	case openai.Embeddings, openai.OllamaEmbed:
 		return "embeddings"
 	case openai.Images, openai.Speech, openai.Transcriptions:
 		return "generate_content"
-	case openai.Rerank, openai.Realtime:
+	case openai.Rerank, openai.Realtime, openai.CountTokens, openai.Tokenize, openai.Score, openai.Classify, openai.Pooling:
 		return api.String()
 	}
 	return ""

@@ -1,0 +1,120 @@
+package openai
+
+import "slices"
+
+// Dialect is the family of APIs that a path belongs to. Errors have its shape, and so do the ends of streams.
+type Dialect uint8
+
+const (
+	DialectOpenAI Dialect = iota
+	DialectAnthropic
+	DialectOllama
+	DialectTGI
+)
+
+// String returns the name of the API's owner, in lower case.
+func (d Dialect) String() string {
+	names := [...]string{"openai", "anthropic", "ollama", "tgi"}
+	if int(d) >= len(names) {
+		d = DialectOpenAI
+	}
+	return names[d]
+}
+
+// pathRow is one path that clients may ask for.
+type pathRow struct {
+	path    string // as clients spell it
+	api     API
+	dialect Dialect
+	engines []string // the kinds that have it, as documents of endpoints name them; nil = all
+	through []string // the kinds for which its requests are translated to another path
+	free    bool     // it takes no slot, since the engine does next to nothing for it
+}
+
+// kindCompatible is the kind of an engine or a proxy that is compatible with OpenAI's API, and of which nothing else is known.
+const kindCompatible = "openai"
+
+// paths lists every path but /v1/models/{model}, in the order in which errors list them.
+var paths = []pathRow{
+	{path: "/v1/chat/completions", api: Chat},
+	{path: "/v1/completions", api: Completions},
+	{path: "/v1/responses", api: Responses},
+	{path: "/v1/messages", api: Messages, dialect: DialectAnthropic, engines: []string{"vllm", "sglang", "llamacpp", "ollama"},
+		through: []string{"tgi", "triton", kindCompatible}},
+	{path: "/v1/messages/count_tokens", api: CountTokens, dialect: DialectAnthropic, engines: []string{"vllm", "sglang", "llamacpp"},
+		through: []string{"tgi", kindCompatible}, free: true},
+	{path: "/v1/embeddings", api: Embeddings},
+	{path: "/v1/rerank", api: Rerank},
+	{path: "/v2/rerank", api: Rerank, engines: []string{"vllm"}},
+	{path: "/rerank", api: Rerank, engines: []string{"vllm", "tei", "llamacpp"}},
+	{path: "/v1/score", api: Score, engines: []string{"vllm", "sglang", kindCompatible}},
+	{path: "/score", api: Score, engines: []string{"vllm", kindCompatible}},
+	{path: "/classify", api: Classify, engines: []string{"vllm", "sglang"}},
+	{path: "/pooling", api: Pooling, engines: []string{"vllm"}},
+	{path: "/tokenize", api: Tokenize, engines: []string{"vllm", "sglang", "tgi", "tei", "llamacpp", kindCompatible}, free: true},
+	{path: "/detokenize", api: Tokenize, engines: []string{"vllm", "sglang", "llamacpp", kindCompatible}, free: true},
+	{path: "/infill", api: Infill, engines: []string{"llamacpp"}},
+	{path: "/v1/images/generations", api: Images},
+	{path: "/v1/images/edits", api: Images},
+	{path: "/v1/images/variations", api: Images},
+	{path: "/v1/audio/speech", api: Speech},
+	{path: "/v1/audio/transcriptions", api: Transcriptions},
+	{path: "/v1/audio/translations", api: Transcriptions},
+	{path: "/api/chat", api: OllamaChat, dialect: DialectOllama, engines: []string{"ollama"}},
+	{path: "/api/generate", api: OllamaGenerate, dialect: DialectOllama, engines: []string{"ollama"}},
+	{path: "/api/embed", api: OllamaEmbed, dialect: DialectOllama, engines: []string{"ollama"}},
+	{path: "/api/embeddings", api: OllamaEmbed, dialect: DialectOllama, engines: []string{"ollama"}},
+	{path: "/generate", api: Generate, dialect: DialectTGI, engines: []string{"tgi"}},
+	{path: "/generate_stream", api: Generate, dialect: DialectTGI, engines: []string{"tgi"}},
+	{path: "/v1/realtime", api: Realtime},
+	{path: "/v1/models", api: ListModels},
+	{path: "/api/tags", api: OllamaTags, dialect: DialectOllama},
+	{path: "/api/show", api: OllamaShow, dialect: DialectOllama},
+}
+
+var rowsByPath = func() map[string]*pathRow {
+	m := make(map[string]*pathRow, len(paths))
+	for i := range paths {
+		m[paths[i].path] = &paths[i]
+	}
+	return m
+}()
+
+// routeOf returns the route of a path as clients spell it; zero for an unknown one.
+func routeOf(path []byte) Route {
+	r := rowsByPath[string(path)]
+	if r == nil {
+		return Route{}
+	}
+	return Route{API: r.api, Path: r.path, Dialect: r.dialect}
+}
+
+// Free reports whether requests of the route take no slot of an engine.
+func (r Route) Free() bool {
+	row := rowsByPath[r.Path]
+	return row != nil && row.free
+}
+
+// Support is what an engine has for a route.
+type Support uint8
+
+const (
+	Unsupported Support = iota // the engine has no such path
+	Passed                     // it has the path: requests pass unchanged
+	Translated                 // it has another path that does the same: requests and answers are translated
+)
+
+// EngineHas returns what engines of a kind, as documents of endpoints name it, have for a route. An unknown kind is one that is compatible with
+// OpenAI's API. That an engine may have a path does not mean that each of its versions has it: see [LackOf].
+func EngineHas(kind string, r Route) Support {
+	row := rowsByPath[r.Path]
+	switch {
+	case row == nil:
+		return Unsupported
+	case row.engines == nil || slices.Contains(row.engines, kind):
+		return Passed
+	case slices.Contains(row.through, kind):
+		return Translated
+	}
+	return Unsupported
+}
