@@ -119,8 +119,8 @@ func (s *Shipper) Run(ctx context.Context) error {
 	}
 }
 
-// pace notes that an event was passed, and waits if that is more than the rate allows. What was not passed while the sink took a batch, or while
-// nothing was there, is not made up for.
+// pace notes that an event was passed, and waits if that is more than the rate allows. Nothing makes up for the time in
+// which the sink took a batch, or nothing was there.
 func (s *Shipper) pace(ctx context.Context) {
 	s.ahead++
 	if s.config.MaxRate <= 0 || s.ahead < max(1, s.config.MaxRate/slicesPerSecond) {
