@@ -15,9 +15,10 @@ const Open = "open"
 
 // Why a caller is not known. No text repeats what was sent, or says anything about the keys that exist.
 var (
-	ErrNoKey      = errors.New("no API key was sent: send it as \"Authorization: Bearer cn_...\"")
+	ErrNoKey      = errors.New("no API key was sent: send it as \"Authorization: Bearer cn_...\", or in the header api-key or x-api-key")
 	ErrBadKey     = errors.New("the API key is not valid")
 	ErrExpiredKey = errors.New("the API key has expired")
+	ErrTwoKeys    = errors.New("two API keys were sent that differ: Authorization, api-key, x-api-key and the subprotocol of a WebSocket must have the same one, or none")
 )
 
 // maxKey is longer than any key, in bytes.
@@ -31,7 +32,7 @@ type Caller struct {
 	KeyLimits *fleet.RateLimits
 }
 
-// Identify finds the caller by its API key, which is what follows "Bearer " (see [Bearer]); empty if none was sent. The
+// Identify finds the caller by its API key, which is empty if none was sent (see [Key]). The
 // error is ErrNoKey, ErrBadKey or ErrExpiredKey; in an open fleet there is none, and the account is Open.
 func Identify(t *fleet.Table, key string, open bool, now time.Time) (Caller, error) {
 	caller, err := identify(t, key, now)
@@ -69,8 +70,25 @@ func (c Caller) MayUse(model string) bool {
 	return c.Account.Models == nil || slices.Contains(c.Account.Models, model)
 }
 
-// Bearer returns the key in the value of an Authorization header; empty if there is none.
-func Bearer(authorization string) string {
+// Key returns the API key of a request, or an empty one if it has none: what follows "Bearer " in its header Authorization, or what another
+// place has where clients send keys. The same key may be in several places. Keys that differ are ErrTwoKeys, whatever they are worth: a choice
+// could bill another account than the sender means.
+func Key(authorization string, others ...string) (string, error) {
+	key := bearer(authorization)
+	for _, other := range others {
+		switch other = strings.Trim(other, " "); {
+		case other == "" || other == key:
+		case key != "":
+			return "", ErrTwoKeys
+		default:
+			key = other
+		}
+	}
+	return key, nil
+}
+
+// bearer returns the key in the value of an Authorization header; empty if there is none.
+func bearer(authorization string) string {
 	scheme, key, _ := strings.Cut(authorization, " ")
 	if !strings.EqualFold(scheme, "Bearer") {
 		return ""

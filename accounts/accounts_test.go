@@ -122,12 +122,17 @@ func TestMayUse(t *testing.T) {
 	f([]string{"a", "m"}, "M", false)
 }
 
-// Bearer accepts the scheme in any case, and nothing of another scheme.
-func TestBearer(t *testing.T) {
-	f := func(in, want string) {
+// The scheme Bearer has any case; a header Authorization of another scheme has no key. The same key may be in several places, and two that differ
+// are refused without a word of either.
+func TestKey(t *testing.T) {
+	f := func(in, want string, others ...string) {
 		t.Helper()
-		if got := accounts.Bearer(in); got != want {
-			t.Errorf("%q: got %q, want %q", in, got, want)
+		got, err := accounts.Key(in, others...)
+		if got != want || (err != nil) != (want == "" && len(others) > 1) {
+			t.Errorf("%q, %q: got %q, %v, want %q", in, others, got, err, want)
+		}
+		if err != nil && (!errors.Is(err, accounts.ErrTwoKeys) || strings.Contains(err.Error(), "cn_a_b")) {
+			t.Errorf("%q, %q: %v", in, others, err)
 		}
 	}
 	f("Bearer cn_a_b", "cn_a_b")
@@ -139,6 +144,14 @@ func TestBearer(t *testing.T) {
 	f("Bearercn_a_b", "")
 	f("Basic cn_a_b", "")
 	f("cn_a_b", "")
+	f("", "cn_a_b", "cn_a_b")
+	f("", "cn_a_b", "", " cn_a_b ", "")
+	f("Basic x", "cn_a_b", "cn_a_b")
+	f("Bearer cn_a_b", "cn_a_b", "", "cn_a_b", "")
+	f("Bearer cn_a_b", "", "cn_a_c", "")
+	f("Bearer cn_a_b", "", "cn_a_b", "cn_a_bc")
+	f("", "", "cn_a_b", "CN_A_B")
+	f("Bearer ", "", "x", "y", "x")
 }
 
 // A new key shows its id, is unique, and has a document with its times.

@@ -7,7 +7,6 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"colonnade/accounts"
 	"colonnade/analytics"
 	"colonnade/analytics/capture"
 	"colonnade/fleet"
@@ -118,14 +117,9 @@ func (c *call) readRequestID() {
 	}
 }
 
-// identify finds the account by the header Authorization.
-func (c *call) identify(t *fleet.Table) *openai.Error {
-	return c.identifyBy(t, accounts.Bearer(c.header("Authorization")))
-}
-
-// identifyBy finds the account by an API key.
-func (c *call) identifyBy(t *fleet.Table, key string) *openai.Error {
-	caller, err := c.entry.identify(t, key, c.page, c.arrived)
+// identify finds the account by the API key that the head has, or that others have.
+func (c *call) identify(t *fleet.Table, others ...string) *openai.Error {
+	caller, err := c.entry.identify(t, keyOf(&c.rc.Request.Header, others...), c.page, c.arrived)
 	if err == nil {
 		c.caller = caller
 	}

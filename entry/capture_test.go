@@ -80,7 +80,7 @@ func TestCapture(t *testing.T) {
 
 	ask := func(status int, body string, headers ...string) (answer string) {
 		t.Helper()
-		got, h, answer := testkit.Post(url+"/v1/chat/completions?api_key="+key, body, append(headers, "Authorization", "Bearer "+key)...)
+		got, h, answer := testkit.Post(url+"/v1/chat/completions?api_key="+key, body, append(headers, "Authorization", "Bearer "+key, "Api-Key", key, "X-Api-Key", key)...)
 		if got != status || h.Get(hop.HeaderCaptured) != until.Format(time.RFC3339) {
 			t.Errorf("%s: %d %s: %v: %s", body, got, h.Get(hop.HeaderCaptured), h, answer)
 		}

@@ -39,7 +39,7 @@ func (e *Entry) readHead(h *fasthttp.RequestHeader, t *fleet.Table, page webPage
 	if read.route.API == openai.Realtime || read.route.API.AboutModels() {
 		return read, nil
 	}
-	if read.caller, err = e.identify(t, accounts.Bearer(string(h.Peek("Authorization"))), page, now); err != nil {
+	if read.caller, err = e.identify(t, keyOf(h), page, now); err != nil {
 		return read, err
 	}
 	if err = checkMayRun(read.caller.Account); err != nil {
@@ -62,13 +62,36 @@ func checkMayRun(a *fleet.Account) *openai.Error {
 	return nil
 }
 
+// keyHeaders are the headers beside Authorization in which clients send API keys. They are in none of the lists of headers that colo servers,
+// engines and captures get.
+var keyHeaders = [...]string{"Api-Key", "X-Api-Key"}
+
+// sentKey is the API key or the token that a client has sent, if err is nil. It is empty if there is none.
+type sentKey struct {
+	text string
+	err  error
+}
+
+// keyOf returns the API key of a request, from its head and from other places.
+func keyOf(h *fasthttp.RequestHeader, others ...string) (key sentKey) {
+	sent := make([]string, 0, 4) // enough that it is on the stack
+	for _, name := range keyHeaders {
+		sent = append(sent, string(h.Peek(name)))
+	}
+	key.text, key.err = accounts.Key(string(h.Peek(fasthttp.HeaderAuthorization)), append(sent, others...)...)
+	return key
+}
+
 // identify finds the account by an API key, and refuses pages whose requests are not served.
-func (e *Entry) identify(t *fleet.Table, key string, page webPage, now time.Time) (accounts.Caller, *openai.Error) {
-	caller, err := e.callerOf(t, key, now)
+func (e *Entry) identify(t *fleet.Table, key sentKey, page webPage, now time.Time) (accounts.Caller, *openai.Error) {
+	if key.err != nil {
+		return accounts.Caller{}, openai.InvalidAPIKey(key.err.Error())
+	}
+	caller, err := e.callerOf(t, key.text, now)
 	switch {
 	case err == nil:
 		return caller, page.refused(caller.KeyID != "")
-	case key == "" && page.trust == trustForeign:
+	case key.text == "" && page.trust == trustForeign:
 		return caller, openai.OriginNotAllowed(page.origin) // a key would be of no use: the page could not read the answer
 	}
 	return caller, openai.InvalidAPIKey(err.Error())

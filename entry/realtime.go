@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"colonnade/accounts"
 	"colonnade/analytics"
 	"colonnade/fleet"
 	"colonnade/forwarding/hop"
@@ -31,11 +30,7 @@ func (c *call) receiveRealtime(t *fleet.Table) *openai.Error {
 	if c.handshake, err = relay.ReadHandshake(c.rc); err != nil {
 		return err
 	}
-	key := accounts.Bearer(c.header("Authorization"))
-	if inside := takeKey(c.handshake); key == "" {
-		key = inside
-	}
-	if err = c.identifyBy(t, key); err != nil {
+	if err = c.identify(t, takeKeys(c.handshake)...); err != nil {
 		return err
 	}
 	c.beginCapture()
@@ -51,20 +46,20 @@ func (c *call) receiveRealtime(t *fleet.Table) *openai.Error {
 	return checkMayRun(c.caller.Account)
 }
 
-// takeKey removes the API key from the subprotocols that a handshake offers, and all others that Colonnade does not know. It returns
-// the key, or nothing.
-func takeKey(h *transport.Handshake) (key string) {
+// takeKeys removes the API keys from the subprotocols that a handshake offers, and all others that Colonnade does not know. It returns
+// the keys.
+func takeKeys(h *transport.Handshake) (keys []string) {
 	var kept []string
 	for _, protocol := range h.Protocols {
-		if inside, ok := strings.CutPrefix(protocol, keyProtocol); ok {
-			key = inside
+		if key, ok := strings.CutPrefix(protocol, keyProtocol); ok {
+			keys = append(keys, key)
 		}
 		if protocol == realtime.Subprotocol && len(kept) == 0 {
 			kept = append(kept, protocol)
 		}
 	}
 	h.Protocols = kept
-	return key
+	return keys
 }
 
 // upgrade joins the client to the colo that has taken the handshake, once the handler has returned: by a session whose engine's end

@@ -125,7 +125,7 @@ func (e *Entry) servePreflight(rc *fasthttp.RequestCtx) bool {
 	page.setCORS(&rc.Response.Header)
 	answer := &rc.Response.Header
 	answer.Set("Access-Control-Allow-Methods", "GET, POST")
-	answer.Set("Access-Control-Allow-Headers", "Authorization, *") // the wildcard does not include Authorization
+	answer.Set("Access-Control-Allow-Headers", "Authorization, Api-Key, X-Api-Key, *") // the wildcard does not include Authorization
 	answer.Set("Access-Control-Max-Age", preflightMaxAge)
 	if string(h.Peek("Access-Control-Request-Private-Network")) == "true" {
 		answer.Set("Access-Control-Allow-Private-Network", "true")

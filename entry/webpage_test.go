@@ -110,6 +110,9 @@ func TestRequestsOfPages(t *testing.T) {
 		f(named, "KEY; Origin: "+foreign, 200, "")
 		f(private, "Origin: "+foreign, 403, "")
 		f(private, "KEY; Origin: "+foreign, 200, "")
+		f(named, "X-Api-Key: "+pageKey+"; Origin: "+foreign, 200, "")
+		f(named, "Api-Key: "+pageKey+"; Origin: "+foreign, 200, "")
+		f(private, "X-Api-Key: wrong; Origin: "+foreign, 401, "")
 		f(named, "Authorization: Bearer wrong; Origin: "+foreign, 403, "")
 		f(private, "Authorization: Bearer wrong; Origin: "+foreign, 401, "")
 	}
@@ -196,7 +199,7 @@ func TestPagesReadErrors(t *testing.T) {
 func TestPreflight(t *testing.T) {
 	t.Parallel()
 	named, any := startPageEntry(t, false, pageModel+byName), startPageEntry(t, false, pageModel+byAny)
-	const asks = "; Access-Control-Request-Method: POST; Access-Control-Request-Headers: authorization,content-type,x-stainless-os"
+	const asks = "; Access-Control-Request-Method: POST; Access-Control-Request-Headers: authorization,api-key,x-api-key,content-type,x-stainless-os"
 	f := func(e *pageEntry, lines string, status int, allowed string) wiretest.Response {
 		t.Helper()
 		r := e.send("OPTIONS /v1/chat/completions", lines+asks, "")
@@ -206,7 +209,7 @@ func TestPreflight(t *testing.T) {
 		if methods := r.Header.Get("Access-Control-Allow-Methods"); (methods == "GET, POST") != (status == 204) {
 			t.Errorf("%s: methods %q", lines, methods)
 		}
-		if fields := r.Header.Get("Access-Control-Allow-Headers"); (fields == "Authorization, *") != (status == 204) {
+		if fields := r.Header.Get("Access-Control-Allow-Headers"); (fields == "Authorization, Api-Key, X-Api-Key, *") != (status == 204) {
 			t.Errorf("%s: headers %q", lines, fields)
 		}
 		return r

@@ -143,11 +143,11 @@ func TestCheckHeadRefuses(t *testing.T) {
 	// Names that would alias.
 	for _, name := range []string{"content_length: 5", "Content.Length: 5", "transfer_encoding: chunked",
 		"x_colonnade_hop: v1", "X-Colonnade_Hop: v1", "x.colonnade.hop: v1", "x_colonnade_anything: 1", "X_Request_Id: abcdefgh",
-		"content_type: text/plain", "x_stainless_timeout: 1", "sec_websocket_version: 13", "sec-websocket.key: a", "proxy_connection: close"} {
+		"content_type: text/plain", "x_stainless_timeout: 1", "sec_websocket_version: 13", "sec-websocket.key: a", "proxy_connection: close", "api_key: a", "X_Api_Key: a", "x-api.key: a"} {
 		f("alias "+name, head(post, host, name))
 	}
 	// Duplicates.
-	for _, line := range []string{"Host: api.example.org", "Content-Type: application/json", "Authorization: Bearer a",
+	for _, line := range []string{"Host: api.example.org", "Content-Type: application/json", "Authorization: Bearer a", "Api-Key: a", "X-Api-Key: a",
 		"X-Colonnade-Hop: v1", "x-colonnade-queue: never", "X-Request-Id: abcdefgh", "Expect: 100-continue", "Content-Encoding: gzip",
 		"x-session-affinity: a", "traceparent: 00", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==", "Origin: null", "Sec-Fetch-Site: none", "x-colonnade-force-colo: ams"} {
 		f("twice "+line, head(post, line, strings.ToLower(line)))
@@ -155,7 +155,7 @@ func TestCheckHeadRefuses(t *testing.T) {
 	}
 	// Connection.
 	for _, listed := range []string{"X-Colonnade-Hop", "authorization", "close, content-length", "x_colonnade_hop", "Transfer-Encoding",
-		"host", "a b", "keep-alive,\tx-colonnade-queue"} {
+		"host", "api-key", "close, x-api-key", "a b", "keep-alive,\tx-colonnade-queue"} {
 		f("connection: "+listed, head(post, host, "Connection: "+listed))
 	}
 	// Host and target.

@@ -16,6 +16,8 @@ const (
 	headerContentType
 	headerContentEncoding
 	headerAuthorization
+	headerAPIKey  // of Azure OpenAI's clients
+	headerXAPIKey // of Anthropic's clients
 	headerExpect
 	headerUpgrade
 	headerTrailer
@@ -90,6 +92,10 @@ func headerOf(name []byte) header {
 		return headerContentEncoding
 	case "authorization":
 		return headerAuthorization
+	case "api-key":
+		return headerAPIKey
+	case "x-api-key":
+		return headerXAPIKey
 	case "expect":
 		return headerExpect
 	case "upgrade":

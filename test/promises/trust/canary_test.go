@@ -61,6 +61,12 @@ func TestNoPromptOrKeyIsKept(t *testing.T) {
 		ask(401, good, "Authorization", "Bearer "+wrong)
 	}
 	ask(401, good, "Authorization", "Basic "+key)
+	for _, header := range []string{"Api-Key", "X-Api-Key"} {
+		ask(200, good, "Authorization", "", header, key)
+		ask(200, `{"stream":true,`+good[1:], "Authorization", "", header, key)
+		ask(401, good, "Authorization", "", header, key+"x")
+		ask(401, good, header, key+"x") // beside the key
+	}
 	ask(400, good, "x-colonnade-queue", prompt)
 	for _, fault := range []string{simengine.FaultError400, simengine.FaultError500, simengine.FaultCutAtChunk} {
 		f.InjectFault(fault, 0)

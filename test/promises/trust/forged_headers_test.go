@@ -40,7 +40,7 @@ func TestForgedHeaders(t *testing.T) {
 		{"x-colonnade-attempts: 99|x-colonnade-queued-ms: 99|x-colonnade-colo: nowhere|x-colonnade-reason: none", 200},
 		{"x-colonnade-account: root|x-colonnade-admin: 1|x-colonnade-admin: 1", 200},
 		{"x-colonnade-priority: interactive", 200},
-		{"Authorization: Bearer cn_forged_key|Cookie: a=b|X-Api-Key: k|Forwarded: for=1|X-Forwarded-For: 10.0.0.1|Via: x|Range: bytes=0-1", 200},
+		{"Authorization: Bearer cn_forged_key|Cookie: a=b|X-Api-Key: cn_forged_key|Api-Key: cn_forged_key|Forwarded: for=1|X-Forwarded-For: 10.0.0.1|Via: x|Range: bytes=0-1", 200},
 		{"x_colonnade_hop: " + token, 400},
 		{"x-colonnade_hop: " + token, 400},
 		{"x.colonnade.hop: " + token, 400},
@@ -60,6 +60,10 @@ func TestForgedHeaders(t *testing.T) {
 		{"TE: trailers|Trailer: x-colonnade-force-colo", 400},
 		{"x-request_id: 12345678", 400},
 		{"Authorization: Bearer a|authorization: Bearer b", 400},
+		{"x-api-key: a|X-Api-Key: a", 400},
+		{"api_key: a", 400},
+		{"Connection: x-api-key|x-api-key: a", 400},
+		{"Authorization: Bearer a|x-api-key: b", 401},
 	} {
 		w := wiretest.Dial(t, f.Entry.Address)
 		w.Post("/v1/chat/completions", `{"model":"elsewhere","messages":[]}`, strings.Split(c.lines, "|")...)
