@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"slices"
 
 	"colonnade/analytics"
 )
@@ -20,13 +21,17 @@ type Batch struct {
 	id      string // empty until it is asked for
 	decoded []analytics.Event
 
-	filtered int // events that were passed and are not for the sink
+	filtered int    // events that were passed and are not for the sink
+	pause    func() // nil = none
 }
+
+// PieceBytes is how many bytes a sink handles before it lets others have the processor.
+const PieceBytes = 128 << 10
 
 // reset empties a batch. It keeps its memory.
 func (b *Batch) reset() {
 	raw, ends := b.raw[:0], b.ends[:0]
-	*b = Batch{Node: b.Node, raw: raw, ends: ends}
+	*b = Batch{Node: b.Node, raw: raw, ends: ends, pause: b.pause}
 }
 
 // NewBatch returns a batch of JSON objects, one in each line.
@@ -49,6 +54,25 @@ func (b *Batch) Len() int { return len(b.ends) }
 
 // NDJSON returns the events as JSON objects, each followed by a newline.
 func (b *Batch) NDJSON() []byte { return b.raw }
+
+// Pieces yields NDJSON in pieces, with a pause between two.
+func (b *Batch) Pieces() iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		for piece := range slices.Chunk(b.raw, PieceBytes) {
+			if !yield(piece) {
+				return
+			}
+			b.Pause()
+		}
+	}
+}
+
+// Pause lets others have the processor for a moment, if the shipper has a rate: a sink calls it after work that has kept the processor busy.
+func (b *Batch) Pause() {
+	if b.pause != nil {
+		b.pause()
+	}
+}
 
 // Line returns the JSON object of the event i.
 func (b *Batch) Line(i int) []byte { return b.raw[b.start(i) : b.ends[i]-1] }

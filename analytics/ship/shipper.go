@@ -18,8 +18,10 @@ const (
 	// slicesPerSecond is how often the shipper looks whether it is ahead of its rate: it passes few events between two looks, so that requests
 	// wait no longer for a processor than those take.
 	slicesPerSecond = 500
-	// mostBehind is how late events may be that are still made up for: a little, since a sleep lasts longer than it should.
-	mostBehind = 4 * time.Millisecond
+	// mostBehind is how late events may be that are still made up for: about as long as a sink takes for a batch.
+	mostBehind = 100 * time.Millisecond
+	// leastPause is how long requests have the processor at least.
+	leastPause = 500 * time.Microsecond
 	// mostFiltered is how many events that the filter leaves out are passed before the position is saved.
 	mostFiltered = 100_000
 )
@@ -108,6 +110,9 @@ func (s *Shipper) Run(ctx context.Context) error {
 	})
 	defer stop()
 	b := &Batch{Node: s.config.Node}
+	if s.config.MaxRate > 0 {
+		b.pause = func() { ctxtime.Sleep(ctx, leastPause) }
+	}
 	for {
 		if s.collect(ctx, b) == 0 {
 			return nil
@@ -119,8 +124,7 @@ func (s *Shipper) Run(ctx context.Context) error {
 	}
 }
 
-// pace notes that an event was passed, and waits if that is more than the rate allows. Nothing makes up for the time in
-// which the sink took a batch, or nothing was there.
+// pace notes that an event was passed, and waits after a number of them: until the rate allows more, or for a moment if the shipper is late.
 func (s *Shipper) pace(ctx context.Context) {
 	s.ahead++
 	if s.config.MaxRate <= 0 || s.ahead < max(1, s.config.MaxRate/slicesPerSecond) {
@@ -131,7 +135,7 @@ func (s *Shipper) pace(ctx context.Context) {
 	}
 	s.due = s.due.Add(time.Duration(s.ahead) * time.Second / time.Duration(s.config.MaxRate))
 	s.ahead = 0
-	ctxtime.Sleep(ctx, time.Until(s.due))
+	ctxtime.Sleep(ctx, max(time.Until(s.due), leastPause))
 }
 
 // collect fills the batch, and returns how many events it has passed for that; none if ctx is done and there are none.

@@ -3,18 +3,20 @@ package light
 import (
 	"bytes"
 	"fmt"
+	"io"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
+
+	"colonnade/analytics/ship"
 )
 
 // compressor compresses the bodies of one sink, one after the other.
 type compressor struct {
 	encoding string // as HTTP names it; empty = none
 	buffer   bytes.Buffer
-	gzip     *gzip.Writer
-	zstd     *zstd.Encoder
-	out      []byte
+	to       io.WriteCloser // nil = none
+	reset    func(io.Writer)
 }
 
 func newCompressor(name string) (*compressor, error) {
@@ -24,29 +26,31 @@ func newCompressor(name string) (*compressor, error) {
 	case "none", "":
 		c.encoding = ""
 	case "gzip":
-		c.gzip, err = gzip.NewWriterLevel(&c.buffer, gzip.BestSpeed)
+		var w *gzip.Writer
+		w, err = gzip.NewWriterLevel(&c.buffer, gzip.BestSpeed)
+		c.to, c.reset = w, w.Reset
 	case "zstd":
-		c.zstd, err = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
+		var w *zstd.Encoder
+		w, err = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
+		c.to, c.reset = w, w.Reset
 	default:
 		err = fmt.Errorf("compression=%s: must be none, gzip or zstd", name)
 	}
 	return c, err
 }
 
-// compress returns the compressed text, which is valid until the next call.
-func (c *compressor) compress(text []byte) ([]byte, error) {
-	switch {
-	case c.zstd != nil:
-		c.out = c.zstd.EncodeAll(text, c.out[:0])
-		return c.out, nil
-	case c.gzip == nil:
-		return text, nil
+// compress returns the text of a batch as it is sent, which is valid until the next call.
+func (c *compressor) compress(b *ship.Batch) ([]byte, error) {
+	if c.to == nil {
+		return b.NDJSON(), nil
 	}
 	c.buffer.Reset()
-	c.gzip.Reset(&c.buffer)
-	if _, err := c.gzip.Write(text); err != nil {
-		return nil, err
+	c.reset(&c.buffer)
+	for piece := range b.Pieces() {
+		if _, err := c.to.Write(piece); err != nil {
+			return nil, err
+		}
 	}
-	err := c.gzip.Close()
+	err := c.to.Close()
 	return c.buffer.Bytes(), err
 }

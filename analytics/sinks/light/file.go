@@ -51,7 +51,7 @@ func (f *file) Send(_ context.Context, b *ship.Batch) error {
 	if err := f.ready(int64(len(b.NDJSON()))); err != nil {
 		return fmt.Errorf("cannot open %s: %w", f.path, err)
 	}
-	n, err := f.open.Write(b.NDJSON())
+	n, err := f.write(b)
 	if err != nil {
 		if n > 0 {
 			err = errors.Join(err, f.open.Truncate(f.size))
@@ -61,6 +61,18 @@ func (f *file) Send(_ context.Context, b *ship.Batch) error {
 	}
 	f.size += int64(n)
 	return nil
+}
+
+// write appends the lines of a batch, and returns how many bytes it has written.
+func (f *file) write(b *ship.Batch) (n int, err error) {
+	for piece := range b.Pieces() {
+		written, err := f.open.Write(piece)
+		n += written
+		if err != nil {
+			return n, err
+		}
+	}
+	return n, nil
 }
 
 // ready opens the file, and starts a new one if n bytes more are too many or if another program has moved it away.

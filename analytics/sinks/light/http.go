@@ -53,14 +53,15 @@ func newReceiver(s *sinks.Spec, e sinks.Environment) (*receiver, error) {
 
 // Send implements [ship.Sink].
 func (r *receiver) Send(ctx context.Context, b *ship.Batch) error {
-	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
-	defer cancel()
-	body, err := r.compressor.compress(b.NDJSON())
+	text, err := r.compressor.compress(b)
 	if err != nil {
 		return err
 	}
-	// A copy: the transport may read on after an early answer, when the memory has the next batch.
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, r.url, bytes.NewReader(bytes.Clone(body)))
+	body := &body{text: text, pause: b.Pause}
+	defer body.wait() // an early answer does not end the reading, and the memory is that of the next batch
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, r.url, nil)
 	if err != nil {
 		return err
 	}
@@ -73,13 +74,15 @@ func (r *receiver) Send(ctx context.Context, b *ship.Batch) error {
 	if err := r.auth.Authorize(request); err != nil {
 		return err
 	}
+	request.ContentLength, request.GetBody = int64(len(text)), body.reader
+	request.Body, _ = body.reader()
 	answer, err := r.client.Do(request)
 	if err != nil {
 		return withoutQuery(err)
 	}
 	defer answer.Body.Close()
-	text, _ := io.ReadAll(io.LimitReader(answer.Body, mostAnswer))
-	return verdict(answer, text)
+	said, _ := io.ReadAll(io.LimitReader(answer.Body, mostAnswer))
+	return verdict(answer, said)
 }
 
 // withoutQuery leaves the query of the URL out of an error, which may have a key of the receiver.
