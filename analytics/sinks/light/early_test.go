@@ -30,7 +30,7 @@ func TestAnswerBeforeTheBody(t *testing.T) {
 			go func() {
 				defer conn.Close()
 				if _, err := http.ReadRequest(bufio.NewReader(conn)); err == nil {
-					_, _ = conn.Write([]byte("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"))
+					_, _ = conn.Write([]byte("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"))
 				}
 				_, _ = io.Copy(io.Discard, conn)
 			}()
