@@ -25,8 +25,8 @@ func newEngine() *cli.Command {
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "listen", Value: "127.0.0.1:8000", Destination: &listen, Usage: "`ADDRESS` for requests"},
 			&cli.StringFlag{Name: "models", Destination: &models, Usage: "`NAMES` of the models that it serves, separated by commas (default: any)"},
-			&cli.StringFlag{Name: "kind", Destination: &c.Kind, Validator: engineKind, Usage: "`KIND` of engine whose pages about itself it has: " + strings.Join(simengine.Kinds, ", ") + " (default: it says none)"},
-			&cli.StringFlag{Name: "type", Value: "chat", Destination: &c.Type, Validator: engineType, Usage: "`TYPE` of its models, for -kind: chat, embedding or rerank"},
+			&cli.StringFlag{Name: "kind", Destination: &c.Kind, Validator: engineKind, Usage: "`KIND` of engine that it plays, with its paths, dialects and pages about itself: " + strings.Join(simengine.Kinds, ", ") + " (default: OpenAI's paths)"},
+			&cli.StringFlag{Name: "type", Value: "chat", Destination: &c.Type, Validator: engineType, Usage: "`TYPE` of its models, for -kind: chat, embedding, rerank or audio"},
 			&cli.IntFlag{Name: "knee", Destination: &c.Knee, Usage: "`NUMBER` of requests that run at full speed, and share it if they are more; 0: no slowdown"},
 		}, engineFlags(&c)...),
 		Description: `Examples:
@@ -68,8 +68,8 @@ func engineKind(kind string) error {
 }
 
 func engineType(kind string) error {
-	if !slices.Contains([]string{"chat", "embedding", "rerank"}, kind) {
-		return errors.New("must be chat, embedding or rerank")
+	if !slices.Contains([]string{"chat", "embedding", "rerank", "audio"}, kind) {
+		return errors.New("must be chat, embedding, rerank or audio")
 	}
 	return nil
 }

@@ -17,7 +17,9 @@
 // speech request "bytes", the size of the answer; and in a realtime session the event
 // {"type":"simengine.close","code":4000,"reason":"…"}, on which the engine closes with that code.
 //
-// With Config.Kind it answers questions about itself as that kind of engine does, and has no pages by which others are known.
+// With Config.Kind it plays an engine of that kind: it has the paths that such engines have, answers there in their dialects (Anthropic's Messages,
+// Ollama's lines, TGI's and llama.cpp's events), words errors as they do, and answers questions about itself as they do. Paths at which engines
+// only count or split tokens take no slot and no time.
 //
 // # Guarantees for tests
 //
@@ -37,7 +39,8 @@
 // SetFault, or POST /faults, makes the engine misbehave for one model or for all: see the constants FaultX. A fault
 // takes effect with the next request, holds for Count requests or until it is cleared, and applies to plain and
 // streamed answers and to realtime sessions, as far as it has a meaning there; otherwise the request is answered as
-// usual.
+// usual. In each dialect a fault is what an engine of that kind would show: TGI is full with 429, and Ollama that fails in a stream of Anthropic's
+// dialect only leaves out its end.
 //
 // # Bounds
 //

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -25,11 +26,10 @@ type Config struct {
 	// proportion, and the throughput of the batch stays the same. Default: they never do.
 	Knee int
 
-	// Kind is a kind of fleet.Engines whose pages about itself the engine has, and no others: its version, its settings and its
-	// models. Empty has pages of several kinds, and identifies
-	// itself as none.
+	// Kind is a kind of fleet.Engines that the engine plays: it has the paths, the words of errors and the ends of streams of that kind, and its pages
+	// about itself, and no others. Empty has OpenAI's paths and pages of several kinds, and identifies itself as none.
 	Kind        string
-	Type        string // of all its models, for the pages of its kind: chat (default), embedding or rerank
+	Type        string // of all its models, where the kind's paths and pages depend on it: chat (default), embedding, rerank or audio
 	MaxModelLen int    // longest context, for the pages of its kind; default 8192
 	Dev         bool   // vllm: with the page of its development mode
 
@@ -80,6 +80,8 @@ type Engine struct {
 	started time.Time
 	routes  map[string]http.HandlerFunc // by method and path
 	batch   *batch
+	aside   *batch // of requests that take no slot
+	lexicon lexicon
 	pace    atomic.Pointer[pace]
 	faults  faultTable
 	record  recorder
@@ -98,7 +100,8 @@ type Engine struct {
 // New returns an engine. It starts nothing until a request comes.
 func New(c Config) *Engine {
 	c = c.withDefaults()
-	e := &Engine{c: c, started: time.Now(), batch: &batch{slots: c.Slots, watch: c.Watch}, record: recorder{keep: c.Record}}
+	e := &Engine{c: c, started: time.Now(), record: recorder{keep: c.Record}}
+	e.batch, e.aside = &batch{slots: c.Slots, watch: c.Watch}, &batch{slots: math.MaxInt}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	e.pace.Store(&pace{ttft: c.TTFT, itl: c.ITL})
 	e.routes = map[string]http.HandlerFunc{

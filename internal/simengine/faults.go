@@ -188,7 +188,7 @@ func (e *Engine) postFault(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err := f.check(); err != nil {
-		(&job{w: w}).refuse(err)
+		(&job{w: w, words: openAIWords}).refuse(err)
 		return
 	}
 	e.faults.put(f)

@@ -14,6 +14,8 @@ type answer struct {
 	tokens int // each takes ITL
 	big    bool
 
+	header [][2]string // of the response's head, beside those of HTTP
+
 	// The unstreamed answer.
 	wholeType string
 	whole     func() []byte
@@ -27,6 +29,7 @@ type answer struct {
 	end        []byte                               // the API's proper end
 	fail       func(dst []byte, f failPoint) []byte // appends the API's error event
 	afterFail  []byte                               // what engines send after that event
+	mute       bool                                 // an engine that fails in mid-stream says nothing, and ends the answer without its proper end
 }
 
 // failPoint is the place of an error event in a stream.
@@ -44,6 +47,8 @@ type job struct {
 	ctx    context.Context // ends when the client leaves or the engine closes
 	finish func()          // releases the resources of newJob
 	fault  string
+	words  words   // of the path's errors
+	aside  bool    // the request takes no slot
 	prompt *prompt // nil: no prompt is known yet
 	ticket *ticket
 	clock  clock
@@ -52,7 +57,7 @@ type job struct {
 
 // newJob ends the context of a request with its client and with the engine. The caller must call finish.
 func (e *Engine) newJob(w http.ResponseWriter, r *http.Request) *job {
-	j := &job{e: e, w: w, rc: http.NewResponseController(w)}
+	j := &job{e: e, w: w, rc: http.NewResponseController(w), words: openAIWords}
 	ctx, cancel := context.WithCancel(r.Context())
 	j.ctx = ctx
 	followEngine := context.AfterFunc(e.ctx, cancel)
@@ -71,19 +76,37 @@ func (e *Engine) newJob(w http.ResponseWriter, r *http.Request) *job {
 	return j
 }
 
-// infer returns the handler of an API, given how its requests are read and how its answers look.
+// path is a path of an engine that answers requests for a model.
+type path struct {
+	read  reader
+	shape func(*Engine, *call) answer
+	words words // nil: OpenAI's
+	aside bool  // requests take no slot and no time
+	loose bool  // the engine does not look at the request's model, or there is none in it
+}
+
+// infer returns the handler of an API of OpenAI, given how its requests are read and how its answers look.
 func (e *Engine) infer(read reader, shape func(*Engine, *call) answer) http.HandlerFunc {
+	return e.handle(path{read: read, shape: shape})
+}
+
+// handle returns the handler of a path.
+func (e *Engine) handle(p path) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		e.requests.Add(1)
 		j := e.newJob(w, r)
 		defer j.finish()
-		c, body, err := read(r)
+		j.aside = p.aside
+		if p.words != nil {
+			j.words = p.words
+		}
+		c, body, err := p.read(r)
 		if c == nil {
 			c = &call{}
 		}
 		e.record.add(r, c.model, body)
-		if err == nil && !e.serves(c.model) {
-			err = modelNotFound(c.model)
+		if err == nil {
+			err = e.resolve(c, p)
 		}
 		if err != nil {
 			j.refuse(err)
@@ -91,12 +114,25 @@ func (e *Engine) infer(read reader, shape func(*Engine, *call) answer) http.Hand
 		}
 		j.fault = e.faults.take(c.model)
 		c.big, c.cached = j.fault == FaultBigAnswer, e.c.Cached
-		a := shape(e, c)
+		a := p.shape(e, c)
 		if !j.refuseByFault(&a) {
 			j.prompt = &c.prompt
 			j.admit(func() error { return j.respond(&a) })
 		}
 	}
+}
+
+// resolve checks the model of a request, and takes the engine's first where none is needed.
+func (e *Engine) resolve(c *call, p path) error {
+	switch {
+	case p.loose && c.model == "":
+		c.model = e.names()[0]
+	case c.model == "":
+		return badRequest("model", "model is missing")
+	case !e.serves(c.model):
+		return modelNotFound(c.model)
+	}
+	return nil
 }
 
 // refuse answers with err if it is an apiError, and otherwise cuts the connection: the request could not be read.
@@ -105,18 +141,26 @@ func (j *job) refuse(err error) {
 	if !errors.As(err, &answer) {
 		panic(http.ErrAbortHandler)
 	}
-	writeError(j.w, answer)
+	j.fail(answer)
+}
+
+// fail answers with an error as the path words it.
+func (j *job) fail(e apiError) {
+	status, body := j.words(e)
+	writeJSON(j.w, status, body)
 }
 
 // admit waits for a slot and calls run with it. When run fails, the slot is released before net/http cuts the
 // connection, so that a client that waits for the connection to close finds a free slot.
 func (j *job) admit(run func() error) {
-	j.ticket = j.e.batch.arrive(j.prompt)
+	j.ticket = j.batch().arrive(j.prompt)
 	defer j.ticket.leave(outcomeAborted) // has no effect if the answer came to its end
 	err := j.ticket.wait(j.ctx)
 	if err == nil {
-		j.clock = j.e.newClock(j.fault)
-		defer j.clock.stop()
+		if !j.aside {
+			j.clock = j.e.newClock(j.fault)
+			defer j.clock.stop()
+		}
 		err = run()
 	}
 	if err != nil {
@@ -124,8 +168,19 @@ func (j *job) admit(run func() error) {
 	}
 }
 
+// batch returns where the request takes its slot.
+func (j *job) batch() *batch {
+	if j.aside {
+		return j.e.aside
+	}
+	return j.e.batch
+}
+
 // respond writes the answer, as the fault changes it.
 func (j *job) respond(a *answer) error {
+	for _, field := range a.header {
+		j.w.Header().Set(field[0], field[1])
+	}
 	switch j.fault {
 	case FaultStallHead:
 		return j.stall()
@@ -155,7 +210,7 @@ func (j *job) writeWhole(a *answer) error {
 	j.countTokens(a.tokens)
 	if j.fault == FaultErrorThenDone {
 		j.ticket.leave(outcomeFaulted)
-		writeError(j.w, engineFailed())
+		j.fail(engineFailed())
 		return nil
 	}
 	if a.big {
@@ -168,7 +223,7 @@ func (j *job) writeWhole(a *answer) error {
 	}
 	j.head(a.wholeType, declared)
 	j.leaveServed()
-	return j.last(body, false)
+	return j.last(body, "")
 }
 
 // writeBig writes an unstreamed answer that is too big to be held in memory.
@@ -185,7 +240,7 @@ func (j *job) writeBig(a *answer) error {
 		}
 	}
 	j.leaveServed()
-	return j.last(after, false)
+	return j.last(after, "")
 }
 
 // countTokens adds generated tokens to the counts of the engine and of the request.
@@ -203,8 +258,8 @@ func (j *job) leaveServed() {
 	j.ticket.leave(outcomeServed)
 }
 
-// last sends the last bytes of an answer, and then does what the fault demands.
-func (j *job) last(body []byte, chunked bool) error {
+// last sends the last bytes of an answer, and then does what the fault demands. An answer of a streamType is sent in chunks.
+func (j *job) last(body []byte, streamType string) error {
 	if err := j.send(body); err != nil {
 		return err
 	}
@@ -212,9 +267,13 @@ func (j *job) last(body []byte, chunked bool) error {
 	case FaultShortBody:
 		return errCut
 	case FaultCloseIdle:
-		return j.closeIdle(chunked)
+		return j.closeIdle(streamType != "")
 	case FaultAfterEnd:
-		if chunked {
+		switch streamType {
+		case "":
+		case lineStream:
+			return j.send([]byte(lineAfterEnd))
+		default:
 			return j.send([]byte(afterEnd))
 		}
 	}

@@ -21,6 +21,7 @@ func (e *Engine) setKind() {
 	for _, page := range []string{"GET /health", "GET /health/ready", "GET /api/version"} {
 		delete(e.routes, page)
 	}
+	e.setPaths()
 	health := "GET /health"
 	switch e.c.Kind {
 	case "vllm":
@@ -32,8 +33,6 @@ func (e *Engine) setKind() {
 	case "tei":
 		e.routes["GET /info"] = e.page(e.teiInfo)
 		delete(e.routes, "GET /v1/models")
-		e.routes["POST /rerank"] = e.routes["POST /v1/rerank"]
-		delete(e.routes, "POST /v1/rerank")
 	case "llamacpp":
 		e.routes["GET /props"] = e.page(e.llamacppProps)
 	case "ollama":
@@ -78,7 +77,6 @@ func (e *Engine) listed(name string) any {
 	return out
 }
 
-// vllm has the paths of the task of its model alone, and answers GET on a path for POST with 405.
 func (e *Engine) vllm() {
 	e.routes["GET /version"] = e.page(func() any { return object{"version": "0.11.0"} })
 	if e.c.Dev {
@@ -88,25 +86,6 @@ func (e *Engine) vllm() {
 				"parallel_config":  object{"data_parallel_size": 1, "data_parallel_size_local": 1, "data_parallel_external_lb": false, "data_parallel_hybrid_lb": false},
 			}}
 		})
-	}
-	paths := map[string][]string{
-		"chat":      {"/v1/chat/completions", "/v1/completions", "/v1/responses"},
-		"embedding": {"/v1/embeddings"},
-		"rerank":    {"/v1/rerank"},
-	}
-	for kind, ofKind := range paths {
-		for _, path := range ofKind {
-			if kind != e.c.Type {
-				delete(e.routes, "POST "+path)
-				continue
-			}
-			e.routes["GET "+path] = func(w http.ResponseWriter, _ *http.Request) {
-				writeJSON(w, http.StatusMethodNotAllowed, []byte(`{"detail":"Method Not Allowed"}`))
-			}
-		}
-	}
-	for _, path := range []string{"POST /v1/audio/transcriptions", "POST /v1/audio/translations"} {
-		delete(e.routes, path)
 	}
 }
 

@@ -22,7 +22,7 @@ func (e *Engine) setLoading() {
 		e.routes["POST /load_lora_adapter"] = e.sglangAdapter(e.addAdapter)
 		e.routes["POST /unload_lora_adapter"] = e.sglangAdapter(e.removeAdapter)
 	case "ollama":
-		e.routes["POST /api/generate"] = e.ollamaGenerate
+		e.routes["POST /api/generate"] = e.ollamaGenerateOrLoad(e.routes["POST /api/generate"])
 	case "llamacpp":
 		e.routes["POST /models/load"] = e.llamacppModel
 		e.routes["POST /models/unload"] = e.llamacppModel

@@ -29,17 +29,17 @@ func (j *job) refuseByFault(a *answer) bool {
 	case FaultRefuse:
 		panic(http.ErrAbortHandler)
 	case FaultFull:
-		writeError(j.w, engineFull())
+		j.fail(engineFull())
 	case FaultFull429:
 		e := engineFull()
 		e.Status, e.Code = http.StatusTooManyRequests, http.StatusTooManyRequests
-		writeError(j.w, e)
+		j.fail(e)
 	case FaultFullInStream:
 		j.fullInStream(a)
 	case FaultError400:
-		writeError(j.w, badRequest("", "The engine does not like this request, on purpose."))
+		j.fail(badRequest("", "The engine does not like this request, on purpose."))
 	case FaultError500:
-		writeError(j.w, engineFailed())
+		j.fail(engineFailed())
 	case FaultHTMLError:
 		page := "<html><head><title>502 Bad Gateway</title></head><body><h1>Bad Gateway</h1></body></html>\n"
 		j.head("text/html; charset=utf-8", len(page))
@@ -53,7 +53,7 @@ func (j *job) refuseByFault(a *answer) bool {
 
 func (j *job) fullInStream(a *answer) {
 	if !a.streamed || a.fail == nil {
-		writeError(j.w, engineFull())
+		j.fail(engineFull())
 		return
 	}
 	j.head(a.streamType, -1)
@@ -78,8 +78,10 @@ func (j *job) writeRaw(a *answer) error {
 		start := "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
 		line := `{"id":"` // without a closing quote
 		if a.streamed {
-			start = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
-			line = "data: "
+			start = "HTTP/1.1 200 OK\r\nContent-Type: " + a.streamType + "\r\nTransfer-Encoding: chunked\r\n\r\n"
+			if a.streamType == eventStream {
+				line = "data: "
+			}
 		}
 		return j.writeForever(start+chunk(line), chunk(string(bytes.Repeat([]byte{'x'}, 4096))))
 	}

@@ -35,8 +35,11 @@ type options struct {
 	bytes      int  // speech: size of the answer, an extension for tests
 	sse        bool // speech: stream_format
 	format     string
-	documents  int // rerank
-	seconds    int // transcriptions: length of the recording, a second for each KiB
+	documents  []string // rerank
+	seconds    int      // transcriptions: length of the recording, a second for each KiB
+	details    bool     // TGI: with the details of the answer
+	batched    bool     // the request had a list of inputs
+	tokens     []int    // detokenize
 }
 
 func (c *call) cachedTokens() int { return min(c.cached, c.prompt.tokens) }
@@ -65,46 +68,68 @@ type payload struct {
 // reader reads one request to its end. It returns the call, and the bytes read for the record.
 type reader func(*http.Request) (*call, []byte, error)
 
-// readJSON reads the body to its end, without which net/http does not notice that the client has gone.
-func readJSON(r *http.Request) (*call, []byte, error) {
+// readBody reads the body to its end, without which net/http does not notice that the client has gone.
+func readBody(r *http.Request) ([]byte, error) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
 	if err != nil {
-		return nil, body, fmt.Errorf("cannot read the request: %w", err)
+		return body, fmt.Errorf("cannot read the request: %w", err)
 	}
 	if len(body) > maxBody {
-		return nil, nil, apiError{Status: http.StatusRequestEntityTooLarge, Type: "invalid_request_error",
+		return nil, apiError{Status: http.StatusRequestEntityTooLarge, Type: "invalid_request_error",
 			Code: "request_too_large", Message: fmt.Sprintf("the body has more than %d bytes", maxBody)}
 	}
-	var p payload
-	if err := json.Unmarshal(body, &p); err != nil {
-		return nil, body, badRequest("", "the body is no JSON request: "+err.Error())
+	return body, nil
+}
+
+// readAs returns the reader of one dialect, whose bodies are T.
+func readAs[T any](understand func(*T) (*call, error)) reader {
+	return func(r *http.Request) (*call, []byte, error) {
+		body, err := readBody(r)
+		if err != nil {
+			return nil, body, err
+		}
+		var b T
+		if err := json.Unmarshal(body, &b); err != nil {
+			return nil, body, badRequest("", "the body is no JSON request: "+err.Error())
+		}
+		c, err := understand(&b)
+		if c != nil {
+			c.id = newID()
+		}
+		return c, body, err
 	}
-	c, err := p.call()
-	return c, body, err
+}
+
+// readJSON reads a request of OpenAI's dialect.
+func readJSON(r *http.Request) (*call, []byte, error) { return readAs((*payload).call)(r) }
+
+// wanted sets the most tokens wanted, unless the request says nothing of them.
+func (c *call) wanted(name string, limit *int) error {
+	if limit == nil {
+		return nil
+	}
+	if *limit < 1 {
+		return badRequest(name, name+": "+strconv.Itoa(*limit)+": must be at least 1")
+	}
+	c.limit = *limit
+	return nil
 }
 
 func (p *payload) call() (*call, error) {
 	c := &call{
-		id: newID(), model: p.Model, stream: p.Stream, usage: p.StreamOptions.IncludeUsage,
+		model: p.Model, stream: p.Stream, usage: p.StreamOptions.IncludeUsage,
 		options: options{base64: p.EncodingFormat == "base64", dimensions: p.Dimensions,
-			bytes: p.Bytes, sse: p.StreamFormat == "sse", documents: len(p.Documents)},
-	}
-	if p.Model == "" {
-		return nil, badRequest("model", "model is missing")
+			bytes: p.Bytes, sse: p.StreamFormat == "sse", documents: textsOf(p.Documents)},
 	}
 	for name, limit := range map[string]*int{
 		"max_tokens": p.MaxTokens, "max_completion_tokens": p.MaxCompletionTokens, "max_output_tokens": p.MaxOutputTokens,
 	} {
-		if limit == nil {
-			continue
+		if err := c.wanted(name, limit); err != nil {
+			return nil, err
 		}
-		if *limit < 1 {
-			return nil, badRequest(name, name+": "+strconv.Itoa(*limit)+": must be at least 1")
-		}
-		c.limit = *limit
 	}
 	c.inputs = inputsOf(p.Input)
-	for _, v := range []any{p.Messages, p.Prompt, p.Input, p.Query} {
+	for _, v := range []any{p.Messages, p.Prompt, p.Input, p.Documents, p.Query} {
 		c.prompt.add(v)
 	}
 	return c, nil
@@ -133,9 +158,6 @@ func readForm(r *http.Request) (*call, []byte, error) {
 	// The rest after the last boundary must be read too: see readJSON.
 	if _, err := io.Copy(io.Discard, r.Body); err != nil {
 		return nil, nil, fmt.Errorf("cannot read the request: %w", err)
-	}
-	if c.model == "" {
-		return nil, nil, badRequest("model", "model is missing")
 	}
 	return c, nil, nil
 }

@@ -8,6 +8,7 @@ import (
 
 const (
 	eventStream = "text/event-stream"
+	lineStream  = "application/x-ndjson"
 
 	// fewTokens is the number of tokens that a stream has before a fault in its middle.
 	fewTokens = 3
@@ -15,6 +16,8 @@ const (
 	doneEvent = "data: [DONE]\n\n"
 	pingEvent = ": ping\n\n"
 	afterEnd  = "data: {\"late\":true}\n\n: late\n\n"
+
+	lineAfterEnd = "{\"late\":true}\n"
 )
 
 // errCut makes the connection close without the answer's end.
@@ -48,12 +51,12 @@ func (j *job) stream(a *answer) error {
 	}
 	j.leaveServed()
 	j.buf = append(append(j.buf[:0], a.tail...), a.end...)
-	return j.last(j.buf, true)
+	return j.last(j.buf, a.streamType)
 }
 
 // openStream sends the part before the first token.
 func (j *job) openStream(a *answer) error {
-	if j.fault == FaultPingFirst {
+	if j.fault == FaultPingFirst && a.streamType != lineStream { // which has no comments
 		if err := j.send([]byte(pingEvent)); err != nil {
 			return err
 		}
@@ -88,16 +91,19 @@ func (j *job) injectFault(a *answer, sent int) (over bool, err error) {
 		j.ticket.leave(outcomeFaulted)
 		return true, nil
 	case FaultNoDone:
-		if a.streamType != eventStream {
+		if len(a.end) == 0 {
 			return false, nil // this API has no end of its own to leave out
 		}
 		j.ticket.leave(outcomeFaulted)
 		return true, nil
 	case FaultErrorThenDone:
-		if a.fail == nil {
+		if a.fail == nil && !a.mute {
 			return false, nil // this API has no error event
 		}
 		j.ticket.leave(outcomeFaulted)
+		if a.mute {
+			return true, nil
+		}
 		return true, j.send(append(a.failAfter(sent), a.afterFail...))
 	case FaultErrorThenCut:
 		j.ticket.leave(outcomeFaulted)

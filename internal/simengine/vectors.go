@@ -69,7 +69,7 @@ func rerank(e *Engine, c *call) answer {
 		Index int     `json:"index"`
 		Score float64 `json:"relevance_score"`
 	}
-	results := make([]result, c.options.documents)
+	results := make([]result, len(c.options.documents))
 	for i := range results {
 		results[i] = result{Index: i, Score: 1 / float64(i+1)}
 	}

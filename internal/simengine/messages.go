@@ -1,0 +1,124 @@
+package simengine
+
+// messagesBody is a request of Anthropic's Messages API, or of its count of tokens.
+type messagesBody struct {
+	Model     string `json:"model"`
+	MaxTokens *int   `json:"max_tokens"`
+	System    any    `json:"system"`
+	Messages  any    `json:"messages"`
+	Stream    bool   `json:"stream"`
+}
+
+func (b *messagesBody) call() (*call, error) {
+	c := &call{model: b.Model, stream: b.Stream}
+	if b.Messages == nil {
+		return c, badRequest("messages", "messages: field required")
+	}
+	c.prompt.add(b.System)
+	c.prompt.add(b.Messages)
+	return c, c.wanted("max_tokens", b.MaxTokens)
+}
+
+// fullMessagesBody is messagesBody where the engine insists on max_tokens, as Anthropic does.
+type fullMessagesBody struct{ messagesBody }
+
+func (b *fullMessagesBody) call() (*call, error) {
+	if b.MaxTokens == nil {
+		return &call{model: b.Model}, badRequest("max_tokens", "max_tokens: field required")
+	}
+	return b.messagesBody.call()
+}
+
+// messagesUsage is the usage of one kind of engine: what it says when the message starts, in the delta at its end, and in an answer that is not
+// streamed.
+type messagesUsage struct{ start, delta, whole object }
+
+// The engines do not agree on what input_tokens counts.
+//
+//   - vLLM: the whole prompt, in the start and in the delta (vllm/entrypoints/anthropic/serving.py).
+//   - SGLang: the whole prompt, and beside it those of it that were cached; 0 in the start (python/sglang/srt/entrypoints/anthropic/serving.py).
+//   - llama.cpp: without those that were cached, as Anthropic; in the start, and not in the delta (tools/server/server-task.cpp).
+//   - Ollama: the whole prompt; in the start an estimate (anthropic/anthropic.go).
+func (c *call) messagesUsageOf(kind string, output int) messagesUsage {
+	all, cached := c.prompt.tokens, c.cachedTokens()
+	whole := object{"input_tokens": all, "output_tokens": output}
+	u := messagesUsage{start: object{"input_tokens": all, "output_tokens": 0}, delta: whole, whole: whole}
+	switch kind {
+	case "sglang":
+		u.start = object{"input_tokens": 0, "cache_read_input_tokens": 0, "output_tokens": 0}
+		whole["cache_read_input_tokens"] = cached
+	case "llamacpp":
+		u.start = object{"input_tokens": all - cached, "cache_read_input_tokens": cached, "output_tokens": 0}
+		u.whole = object{"input_tokens": all - cached, "cache_read_input_tokens": cached, "output_tokens": output}
+		u.delta = object{"output_tokens": output}
+	case "ollama":
+		u.start["input_tokens"] = max(all-1, 1)
+	}
+	return u
+}
+
+// messages is /v1/messages.
+func messages(e *Engine, c *call) answer {
+	t := e.generate(c)
+	u := c.messagesUsageOf(e.c.Kind, len(t.tokens))
+	reason := "end_turn"
+	if t.cut {
+		reason = "max_tokens"
+	}
+	message := func(content []object, reason any, usage object) object {
+		return object{"id": "msg_" + c.id, "type": "message", "role": "assistant", "model": c.model, "content": content,
+			"stop_reason": reason, "stop_sequence": nil, "usage": usage}
+	}
+	a := t.answer(func() []byte {
+		return marshal(message([]object{{"type": "text", "text": t.String()}}, reason, u.whole))
+	})
+	a.streamed = c.stream
+	a.open = messagesEvent(nil, "message_start", object{"message": message([]object{}, nil, u.start)})
+	first := messagesEvent(nil, "content_block_start", object{"index": 0, "content_block": object{"type": "text", "text": ""}})
+	a.token = func(dst []byte, i int) []byte {
+		if i == 0 {
+			dst = append(dst, first...)
+		}
+		dst = append(dst, "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":"...)
+		return append(appendJSON(dst, t.tokens[i]), "}}\n\n"...)
+	}
+	a.tail = messagesEvent(nil, "content_block_stop", object{"index": 0})
+	a.tail = messagesEvent(a.tail, "message_delta", object{"delta": object{"stop_reason": reason, "stop_sequence": nil}, "usage": u.delta})
+	a.end = messagesEvent(nil, "message_stop", object{})
+	e.messagesFailure(&a)
+	return a
+}
+
+// messagesFailure sets what the engine's kind sends when it fails in mid-stream: SGLang ends the message nevertheless, and Ollama says nothing.
+func (e *Engine) messagesFailure(a *answer) {
+	w := messagesWords
+	a.afterFail = nil
+	switch e.c.Kind {
+	case "ollama":
+		a.fail, a.mute = nil, true
+		return
+	case "sglang":
+		a.afterFail = append(append([]byte{}, a.tail...), a.end...)
+	case "llamacpp":
+		w = llamaWords
+	case "vllm":
+		w = vllmMessagesWords
+	}
+	a.fail = func(dst []byte, f failPoint) []byte { return namedData(dst, "error", second(w(f.err))) }
+}
+
+// messagesEvent appends an event that has its name as its type too.
+func messagesEvent(dst []byte, name string, data object) []byte {
+	data["type"] = name
+	return namedData(dst, name, marshal(data))
+}
+
+// countMessages is /v1/messages/count_tokens.
+func countMessages(_ *Engine, c *call) answer {
+	return wholeAnswer(object{"input_tokens": c.prompt.tokens})
+}
+
+// wholeAnswer is an answer that is never streamed and takes the time of its prompt only.
+func wholeAnswer(v any) answer {
+	return answer{wholeType: "application/json", whole: func() []byte { return marshal(v) }}
+}
