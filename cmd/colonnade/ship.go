@@ -223,7 +223,11 @@ func (s *shipping) result(ctx context.Context) error {
 		if stats.Rejected > 0 {
 			failed = append(failed, fmt.Errorf("sink %s refused %s of node %s: %s", stats.Name, count(int(stats.Rejected), "event"), s.nodes[i], stats.LastRejected))
 		}
-		if s.once && ctx.Err() == nil && stats.Failing != "" && stats.LagEvents > 0 {
+		switch {
+		case !s.once || stats.LagEvents == 0:
+		case ctx.Err() != nil:
+			failed = append(failed, fmt.Errorf("ended by a signal before sink %s had taken %s of node %s: the next run sends them", stats.Name, count(int(stats.LagEvents), "event"), s.nodes[i]))
+		case stats.Failing != "":
 			failed = append(failed, fmt.Errorf("sink %s has not taken %s of node %s: %s", stats.Name, count(int(stats.LagEvents), "event"), s.nodes[i], stats.Failing))
 		}
 	}

@@ -109,6 +109,29 @@ func TestShipTwice(t *testing.T) {
 	run(t, "", "ship", "-data-dir", dir, "-sink", "file:/x?name=a", "-sink", "file:/y?name=a").fail(t, "two sinks have the name a")
 }
 
+// A run that is to send everything and is ended before says so, and fails.
+func TestShipOnceEndedEarly(t *testing.T) {
+	asked := make(chan struct{}, 1)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		select {
+		case asked <- struct{}{}:
+		default:
+		}
+		http.Error(w, "later", http.StatusServiceUnavailable)
+	}))
+	t.Cleanup(server.Close)
+	dir := t.TempDir()
+	appendEvents(t, openLog(t, dir, "ams-1"), 0, 10)
+	p := startShip(t, "-data-dir", dir, "-once", "-sink", server.URL)
+	<-asked
+	if err := p.Stop(syscall.SIGTERM); err == nil {
+		t.Error("it ended as if everything had been sent")
+	}
+	if want := "before sink"; !strings.Contains(p.Output(), want) {
+		t.Errorf("its output lacks %q: %s", want, p.Output())
+	}
+}
+
 // ids is an HTTP receiver that keeps the ids of events.
 type ids struct {
 	mu  sync.Mutex // guards the fields below
