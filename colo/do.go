@@ -159,7 +159,7 @@ func (c *call) resolve() *refusal {
 		return nil
 	}
 	var e *openai.Error
-	if c.body, e = openai.Peek(c.route.API, c.request.Field("Content-Type"), c.raw); e != nil {
+	if c.body, e = openai.PeekRoute(c.route, c.request.Field("Content-Type"), c.raw); e != nil {
 		return &refusal{err: e, verdict: hop.Verdict{Kind: hop.VerdictError, Final: true}}
 	}
 	return c.checkEngineFields(c.table.table.Endpoints(s.config.Colo, c.pool.Name())...)

@@ -158,7 +158,7 @@ func (c *call) receive(t *fleet.Table) *openai.Error {
 	if err != nil {
 		return err
 	}
-	if c.body, err = openai.Peek(c.route.API, string(c.rc.Request.Header.ContentType()), c.raw); err != nil {
+	if c.body, err = openai.PeekRoute(c.route, string(c.rc.Request.Header.ContentType()), c.raw); err != nil {
 		return err
 	}
 	if c.body.Stream && !c.rc.Request.Header.IsHTTP11() {

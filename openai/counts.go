@@ -19,7 +19,7 @@ type Limits struct {
 
 // CheckCounts refuses a body that asks for more than the limits of a model.
 func (b *Body) CheckCounts(l Limits, model string) *Error {
-	if b.prompts.field != "prompt" && b.prompts.n > l.Inputs {
+	if !b.completions && b.prompts.n > l.Inputs {
 		return InvalidRequest(b.prompts.field, "%q has %d elements: one request may have at most %d (max_inputs of the model %q); send several requests",
 			b.prompts.field, b.prompts.n, l.Inputs, Cut(model))
 	}
@@ -28,7 +28,7 @@ func (b *Body) CheckCounts(l Limits, model string) *Error {
 	case choices > limit:
 		return InvalidRequest(b.choices.field, "%q is %d: one request may ask for at most %d completions (max_completions of the model %q)",
 			b.choices.field, choices, limit, Cut(model))
-	case b.prompts.field != "prompt":
+	case !b.completions:
 	case prompts > limit:
 		return InvalidRequest("prompt", "\"prompt\" has %d prompts: one request may ask for at most %d completions (max_completions of the model %q); send several requests",
 			prompts, limit, Cut(model))
@@ -41,8 +41,7 @@ func (b *Body) CheckCounts(l Limits, model string) *Error {
 
 // choices reads a number of completions; the largest counts. Other spellings of numbers, which some engines take for one, are refused:
 // a larger number than the one seen here must not reach an engine.
-func (p *peeker) choices(f field) bool {
-	name := countName(f)
+func (p *peeker) choices(name string) bool {
 	if p.at("null") {
 		return p.scalar()
 	}
@@ -81,41 +80,39 @@ func (p *peeker) prompts(f field) bool {
 			return false
 		}
 	}
-	p.body.prompts = counted{p.body.prompts.n + n, countName(f)}
+	if p.api != Score {
+		n += p.body.prompts.n
+	}
+	if n >= p.body.prompts.n { // of two lists whose elements are scored against each other, the longer counts
+		p.body.prompts = counted{n, countName(f)}
+	}
 	return p.fault == noFault
 }
 
 // counts reports whether the elements of a field are prompts, inputs or documents of this API.
 func (a API) counts(f field) bool {
 	switch a {
-	case Completions:
+	case Completions, Infill:
 		return f == fieldPrompt
 	case Embeddings:
 		return f == fieldInput || f == fieldInputs || f == fieldContent
 	case Rerank:
 		return f == fieldDocuments || f == fieldTexts
+	case Tokenize:
+		return f == fieldPrompt || f == fieldInputs || f == fieldContent
+	case Score:
+		return f.isNative() || f == fieldDocuments
+	case Classify, Pooling, OllamaEmbed:
+		return f == fieldInput || f == fieldInputs || f == fieldText
 	}
 	return false
 }
 
 func countName(f field) string {
-	switch f {
-	case fieldN:
-		return "n"
-	case fieldBestOf:
-		return "best_of"
-	case fieldNCmpl:
-		return "n_cmpl"
-	case fieldPrompt:
-		return "prompt"
-	case fieldInput:
-		return "input"
-	case fieldInputs:
-		return "inputs"
-	case fieldContent:
-		return "content"
-	case fieldDocuments:
-		return "documents"
+	names := [...]string{
+		fieldN: "n", fieldBestOf: "best_of", fieldNCmpl: "n_cmpl", fieldPrompt: "prompt", fieldInput: "input", fieldInputs: "inputs", fieldContent: "content",
+		fieldDocuments: "documents", fieldTexts: "texts", fieldText1: "text_1", fieldText2: "text_2", fieldData1: "data_1", fieldData2: "data_2",
+		fieldQueries: "queries", fieldItems: "items", fieldText: "text",
 	}
-	return "texts"
+	return names[f]
 }

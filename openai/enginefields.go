@@ -70,18 +70,21 @@ var engineFieldTable = []EngineField{
 	{FileURLs, "not a field, but any file on the engine's machine as an image, audio or video: a URL that begins with `file:`, or a path", []string{"vllm", "sglang", "llamacpp"}},
 }
 
-// namedField is the bit of an engine field.
+// namedField is an engine field as a field of bodies.
 type namedField struct {
 	name string
-	bit  field
+	is   field
 }
+
+// engine returns the set of one engine field.
+func (f field) engine() EngineFields { return 1 << (f - firstEngineField) }
 
 // engineFieldsByLength has the fields of the table by the length of their names, which tells most of them apart: each member of each
 // body that has no other field is looked up here.
 var engineFieldsByLength = func() (fields [maxEngineField + 1][]namedField) {
 	for i, f := range engineFieldTable {
 		if n := len(f.Name); f.Name != FileURLs {
-			fields[n] = append(fields[n], namedField{f.Name, firstEngineField << i})
+			fields[n] = append(fields[n], namedField{f.Name, firstEngineField + field(i)})
 		}
 	}
 	return fields
@@ -90,14 +93,14 @@ var engineFieldsByLength = func() (fields [maxEngineField + 1][]namedField) {
 // maxEngineField is the length of the longest name.
 const maxEngineField = 22
 
-// engineFieldNamed returns the bit of the engine field called key, or 0.
+// engineFieldNamed returns the engine field called key, or 0.
 func engineFieldNamed(key []byte) field {
 	if len(key) == 0 || len(key) > maxEngineField {
 		return 0
 	}
 	for _, f := range engineFieldsByLength[len(key)] {
 		if f.name[0] == key[0] && f.name == string(key) {
-			return f.bit
+			return f.is
 		}
 	}
 	return 0
@@ -109,12 +112,12 @@ func EngineFieldsOf(engine string) EngineFields {
 	switch engine {
 	case "vllm", "sglang", "tgi", "tei", "llamacpp", "ollama":
 	default:
-		return EngineFields(firstEngineField)<<len(engineFieldTable) - EngineFields(firstEngineField)
+		return 1<<len(engineFieldTable) - 1
 	}
 	var set EngineFields
 	for i, f := range engineFieldTable {
 		if slices.Contains(f.Engines, engine) {
-			set |= EngineFields(firstEngineField) << i
+			set |= 1 << i
 		}
 	}
 	return set
@@ -125,7 +128,7 @@ func EngineFieldsNamed(names []string) EngineFields {
 	var set EngineFields
 	for i, f := range engineFieldTable {
 		if slices.Contains(names, f.Name) {
-			set |= EngineFields(firstEngineField) << i
+			set |= 1 << i
 		}
 	}
 	return set
@@ -133,5 +136,5 @@ func EngineFieldsNamed(names []string) EngineFields {
 
 // First returns the name of the first field of the set, which must not be empty.
 func (s EngineFields) First() string {
-	return engineFieldTable[bits.TrailingZeros64(uint64(s))-bits.TrailingZeros64(uint64(firstEngineField))].Name
+	return engineFieldTable[bits.TrailingZeros64(uint64(s))].Name
 }

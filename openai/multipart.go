@@ -23,7 +23,7 @@ type form struct {
 	i         int    // just after a delimiter
 	last      bool   // that delimiter is the closing one
 	out       Body
-	seen      field
+	seen      fieldSet
 }
 
 func peekForm(contentType string, body []byte) (Body, *Error) {
@@ -46,7 +46,7 @@ func peekForm(contentType string, body []byte) (Body, *Error) {
 			return Body{}, err
 		}
 	}
-	if f.seen&fieldModel == 0 {
+	if !f.seen.has(fieldModel) {
 		return Body{}, InvalidRequest("model", "the form has no \"model\": name the model to use")
 	}
 	return f.out, nil
@@ -133,16 +133,16 @@ func (f *form) take(p formPart, content span) *Error {
 	if ascii.EqualFold(p.name, "_charset_") && !isUTF8(string(f.body[content.from:content.to])) { // RFC 7578, section 4.6
 		return InvalidRequest(p.name, "the form field %q must be UTF-8", p.name)
 	}
-	is := fieldOf([]byte(p.name))
+	is := formFieldOf([]byte(p.name))
 	if is == 0 {
 		folded := appendFolded(nil, []byte(p.name))
 		base, _, indexed := strings.Cut(string(folded), "[")
 		if value := f.body[content.from:content.to]; !p.file && namesFile(base, value) {
 			f.out.EngineFields |= EngineFieldsNamed([]string{FileURLs})
 		}
-		folds := fieldOf([]byte(base))
+		folds := formFieldOf([]byte(base))
 		if folds >= firstEngineField {
-			f.out.EngineFields |= EngineFields(folds)
+			f.out.EngineFields |= folds.engine()
 			return nil
 		}
 		if folds != 0 && (!indexed || folds == fieldModel) {
@@ -150,12 +150,12 @@ func (f *form) take(p formPart, content span) *Error {
 		}
 		return nil
 	}
-	if f.seen&is != 0 {
+	if f.seen.has(is) {
 		return InvalidRequest(p.name, "the form field %q occurs twice", p.name)
 	}
-	f.seen |= is
+	f.seen.add(is)
 	if is >= firstEngineField {
-		f.out.EngineFields |= EngineFields(is)
+		f.out.EngineFields |= is.engine()
 		return nil
 	}
 	value := f.body[content.from:content.to]
@@ -168,6 +168,14 @@ func (f *form) take(p formPart, content span) *Error {
 		return f.out.addChoices(p.name, value)
 	}
 	return nil
+}
+
+// formFieldOf is fieldOf for forms, whose APIs are all OpenAI's.
+func formFieldOf(name []byte) field {
+	if f := fieldOf(name); !f.isNative() {
+		return f
+	}
+	return 0
 }
 
 func (f *form) model(p formPart, content span, value []byte) *Error {

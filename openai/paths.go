@@ -29,7 +29,19 @@ type pathRow struct {
 	engines []string // the kinds that have it, as documents of endpoints name them; nil = all
 	through []string // the kinds for which its requests are translated to another path
 	free    bool     // it takes no slot, since the engine does next to nothing for it
+	unnamed bool     // a body may lack the model, since the engines that have the path have one
+	streams streaming
 }
+
+// streaming says which answers are streams.
+type streaming uint8
+
+const (
+	ifAsked   streaming = iota // "stream": true
+	byDefault                  // unless "stream" is false
+	always
+	never
+)
 
 // kindCompatible is the kind of an engine or a proxy that is compatible with OpenAI's API, and of which nothing else is known.
 const kindCompatible = "openai"
@@ -42,34 +54,34 @@ var paths = []pathRow{
 	{path: "/v1/messages", api: Messages, dialect: DialectAnthropic, engines: []string{"vllm", "sglang", "llamacpp", "ollama"},
 		through: []string{"tgi", "triton", kindCompatible}},
 	{path: "/v1/messages/count_tokens", api: CountTokens, dialect: DialectAnthropic, engines: []string{"vllm", "sglang", "llamacpp"},
-		through: []string{"tgi", kindCompatible}, free: true},
+		through: []string{"tgi", kindCompatible}, free: true, streams: never},
 	{path: "/v1/embeddings", api: Embeddings},
 	{path: "/v1/rerank", api: Rerank},
 	{path: "/v2/rerank", api: Rerank, engines: []string{"vllm"}},
-	{path: "/rerank", api: Rerank, engines: []string{"vllm", "tei", "llamacpp"}},
-	{path: "/v1/score", api: Score, engines: []string{"vllm", "sglang", kindCompatible}},
-	{path: "/score", api: Score, engines: []string{"vllm", kindCompatible}},
-	{path: "/classify", api: Classify, engines: []string{"vllm", "sglang"}},
-	{path: "/pooling", api: Pooling, engines: []string{"vllm"}},
-	{path: "/tokenize", api: Tokenize, engines: []string{"vllm", "sglang", "tgi", "tei", "llamacpp", kindCompatible}, free: true},
-	{path: "/detokenize", api: Tokenize, engines: []string{"vllm", "sglang", "llamacpp", kindCompatible}, free: true},
-	{path: "/infill", api: Infill, engines: []string{"llamacpp"}},
+	{path: "/rerank", api: Rerank, engines: []string{"vllm", "tei", "llamacpp"}, unnamed: true},
+	{path: "/v1/score", api: Score, engines: []string{"vllm", "sglang", kindCompatible}, unnamed: true, streams: never},
+	{path: "/score", api: Score, engines: []string{"vllm", kindCompatible}, unnamed: true, streams: never},
+	{path: "/classify", api: Classify, engines: []string{"vllm", "sglang"}, unnamed: true, streams: never},
+	{path: "/pooling", api: Pooling, engines: []string{"vllm"}, unnamed: true, streams: never},
+	{path: "/tokenize", api: Tokenize, engines: []string{"vllm", "sglang", "tgi", "tei", "llamacpp", kindCompatible}, free: true, unnamed: true, streams: never},
+	{path: "/detokenize", api: Tokenize, engines: []string{"vllm", "sglang", "llamacpp", kindCompatible}, free: true, unnamed: true, streams: never},
+	{path: "/infill", api: Infill, engines: []string{"llamacpp"}, unnamed: true},
 	{path: "/v1/images/generations", api: Images},
 	{path: "/v1/images/edits", api: Images},
 	{path: "/v1/images/variations", api: Images},
 	{path: "/v1/audio/speech", api: Speech},
 	{path: "/v1/audio/transcriptions", api: Transcriptions},
 	{path: "/v1/audio/translations", api: Transcriptions},
-	{path: "/api/chat", api: OllamaChat, dialect: DialectOllama, engines: []string{"ollama"}},
-	{path: "/api/generate", api: OllamaGenerate, dialect: DialectOllama, engines: []string{"ollama"}},
-	{path: "/api/embed", api: OllamaEmbed, dialect: DialectOllama, engines: []string{"ollama"}},
-	{path: "/api/embeddings", api: OllamaEmbed, dialect: DialectOllama, engines: []string{"ollama"}},
-	{path: "/generate", api: Generate, dialect: DialectTGI, engines: []string{"tgi"}},
-	{path: "/generate_stream", api: Generate, dialect: DialectTGI, engines: []string{"tgi"}},
+	{path: "/api/chat", api: OllamaChat, dialect: DialectOllama, engines: []string{"ollama", "sglang"}, streams: byDefault},
+	{path: "/api/generate", api: OllamaGenerate, dialect: DialectOllama, engines: []string{"ollama", "sglang"}, streams: byDefault},
+	{path: "/api/embed", api: OllamaEmbed, dialect: DialectOllama, engines: []string{"ollama"}, streams: never},
+	{path: "/api/embeddings", api: OllamaEmbed, dialect: DialectOllama, engines: []string{"ollama"}, streams: never},
+	{path: "/generate", api: Generate, dialect: DialectTGI, engines: []string{"tgi"}, unnamed: true, streams: never},
+	{path: "/generate_stream", api: Generate, dialect: DialectTGI, engines: []string{"tgi"}, unnamed: true, streams: always},
 	{path: "/v1/realtime", api: Realtime},
 	{path: "/v1/models", api: ListModels},
 	{path: "/api/tags", api: OllamaTags, dialect: DialectOllama},
-	{path: "/api/show", api: OllamaShow, dialect: DialectOllama},
+	{path: "/api/show", api: OllamaShow, dialect: DialectOllama, streams: never},
 }
 
 var rowsByPath = func() map[string]*pathRow {

@@ -17,23 +17,25 @@ type Body struct {
 	MaxTokens    int  // the most tokens wanted in one completion, 0 = not given
 	EngineFields EngineFields
 
-	choices counted // completions of each prompt
-	prompts counted // of a completion, or inputs of embeddings, or documents to rank
-	usage   bool    // the API can be asked for usage in its streams
-	form    bool    // multipart
-	model   span    // the model's value as written, quotes included
-	options span    // the value of stream_options
-	include span    // the value of include_usage in it
-	empty   bool    // it is an object without members
-	null    bool    // it is null
-	end     int     // the closing brace of the body
+	choices     counted // completions of each prompt
+	prompts     counted // of a completion, or inputs of embeddings, or documents to rank
+	completions bool    // the prompts are those of completions
+	usage       bool    // the API can be asked for usage in its streams
+	form        bool    // multipart
+	model       span    // the model's value as written, quotes included
+	options     span    // the value of stream_options
+	include     span    // the value of include_usage in it
+	empty       bool    // it is an object without members
+	null        bool    // it is null
+	begin       int     // just after the opening brace of the body
+	end         int     // the closing brace of the body
 }
 
-// field is a member of a body that matters here; one bit each.
-type field uint64
+// field is a member of a body that matters here; 0 is any other.
+type field uint8
 
 const (
-	fieldModel field = 1 << iota
+	fieldModel field = iota + 1
 	fieldStream
 	fieldStreamOptions
 	fieldStreamFormat
@@ -53,8 +55,30 @@ const (
 	fieldDocuments
 	fieldTexts
 	fieldChatTemplateKwargs
+	fieldNPredict
+	firstNativeField // of APIs that are not OpenAI's; see isNative
+)
+
+const (
+	fieldText1 = firstNativeField + iota
+	fieldText2
+	fieldData1
+	fieldData2
+	fieldQueries
+	fieldItems
+	fieldText
 	firstEngineField // see engineFieldNamed
 )
+
+// fieldSet is a set of fields.
+type fieldSet [2]uint64
+
+func (s *fieldSet) has(f field) bool { return s[f>>6]&(1<<(f&63)) != 0 }
+
+func (s *fieldSet) add(f field) { s[f>>6] |= 1 << (f & 63) }
+
+// isNative reports whether a field belongs to APIs of engines that are not OpenAI's. It means nothing in the others.
+func (f field) isNative() bool { return f >= firstNativeField && f < firstEngineField }
 
 func fieldOf(key []byte) field {
 	switch string(key) {
@@ -98,13 +122,56 @@ func fieldOf(key []byte) field {
 		return fieldTexts
 	case "chat_template_kwargs":
 		return fieldChatTemplateKwargs
+	case "n_predict": // llama.cpp's name of max_tokens
+		return fieldNPredict
+	}
+	if f := nativeFieldOf(key); f != 0 {
+		return f
 	}
 	return engineFieldNamed(key)
 }
 
-// Peek passes over a request's body once, checks it, and returns its description. contentType is the header's value; an
-// empty one means JSON. Forms are accepted where the API has them. The body must not be compressed.
+func nativeFieldOf(key []byte) field {
+	switch string(key) {
+	case "text_1":
+		return fieldText1
+	case "text_2":
+		return fieldText2
+	case "data_1":
+		return fieldData1
+	case "data_2":
+		return fieldData2
+	case "queries":
+		return fieldQueries
+	case "items": // SGLang's name of text_2
+		return fieldItems
+	case "text": // SGLang's name of input
+		return fieldText
+	}
+	return 0
+}
+
+// Peek is [PeekRoute] for the first path of an API.
 func Peek(api API, contentType string, body []byte) (Body, *Error) {
+	for i := range paths {
+		if row := &paths[i]; row.api == api {
+			return peek(row, contentType, body)
+		}
+	}
+	return peek(&pathRow{api: api}, contentType, body)
+}
+
+// PeekRoute passes over a request's body once, checks it, and returns its description. contentType is the header's value; an
+// empty one means JSON. Forms are accepted where the API has them. The body must not be compressed.
+func PeekRoute(route Route, contentType string, body []byte) (Body, *Error) {
+	if row := rowsByPath[route.Path]; row != nil {
+		return peek(row, contentType, body)
+	}
+	return peek(&pathRow{api: route.API}, contentType, body)
+}
+
+func peek(row *pathRow, contentType string, body []byte) (Body, *Error) {
+	api := row.api
 	if isForm(contentType) && (api == Transcriptions || api == Images) {
 		return peekForm(contentType, body)
 	}
@@ -112,10 +179,15 @@ func Peek(api API, contentType string, body []byte) (Body, *Error) {
 		return Body{}, InvalidRequest("", "the content type %q is not supported here: send application/json in UTF-8",
 			Cut(contentType))
 	}
-	p := peeker{scan: scan{b: body}, api: api}
+	p := peeker{scan: scan{b: body}, api: api, unnamed: row.unnamed}
 	p.body.usage = api == Chat || api == Completions
+	p.body.completions = api == Completions || api == Infill
+	p.body.Stream = row.streams == byDefault
 	if !p.object() {
 		return Body{}, p.problem()
+	}
+	if row.streams == always || row.streams == never {
+		p.body.Stream = row.streams == always
 	}
 	if p.fileURL {
 		p.body.EngineFields |= EngineFieldsNamed([]string{FileURLs})
@@ -125,10 +197,11 @@ func Peek(api API, contentType string, body []byte) (Body, *Error) {
 
 type peeker struct {
 	scan
-	api  API
-	body Body
-	seen field
-	err  *Error // an error that is not one of syntax
+	api     API
+	unnamed bool // the body may lack a model
+	body    Body
+	seen    fieldSet
+	err     *Error // an error that is not one of syntax
 }
 
 func (p *peeker) refuse(e *Error) bool {
@@ -173,6 +246,7 @@ func (p *peeker) object() bool {
 	if p.space() != '{' {
 		return p.noObject()
 	}
+	p.body.begin = p.i + 1
 	for key, ok := p.firstMember(); ok; key, ok = p.nextMember() {
 		f, fine := p.field(key)
 		if !fine || !p.member(f) {
@@ -186,7 +260,7 @@ func (p *peeker) object() bool {
 	if !p.end() {
 		return p.fail(faultSyntax)
 	}
-	if p.seen&fieldModel == 0 {
+	if !p.seen.has(fieldModel) && !p.unnamed {
 		return p.refuse(InvalidRequest("model", "the body has no \"model\": name the model to use"))
 	}
 	return true
@@ -206,21 +280,31 @@ func (p *peeker) noObject() bool {
 // field returns the field of a key. A field that occurs twice, or under a name that some parsers take for it, is
 // refused: the engine must not see another value than the one seen here.
 func (p *peeker) field(key []byte) (field, bool) {
-	f := fieldOf(key)
+	f := p.fieldOf(key)
 	if f == 0 && !plainKey(key) && hasNUL(key) {
 		return 0, p.refuse(keyWithNUL())
 	}
 	if f == 0 && !plainKey(key) && len(key) <= maxKey {
 		var buf [maxKey]byte
-		if f = fieldOf(appendFolded(buf[:0], key)); f != 0 {
+		if f = p.fieldOf(appendFolded(buf[:0], key)); f != 0 {
 			return 0, p.refuse(InvalidRequest("", "the field %q must be written in lower case", string(key)))
 		}
 	}
-	if p.seen&f != 0 {
+	if f == 0 {
+		return 0, true
+	}
+	if p.seen.has(f) {
 		return 0, p.refuse(InvalidRequest(string(key), "the field %q occurs twice", string(key)))
 	}
-	p.seen |= f
+	p.seen.add(f)
 	return f, true
+}
+
+func (p *peeker) fieldOf(key []byte) field {
+	if f := fieldOf(key); !f.isNative() || p.api.isNative() {
+		return f
+	}
+	return 0
 }
 
 func keyWithNUL() *Error {
@@ -228,10 +312,9 @@ func keyWithNUL() *Error {
 }
 
 func (p *peeker) member(f field) bool {
-	if f == 0 {
-		return p.skip()
-	}
 	switch f {
+	case 0:
+		return p.skip()
 	case fieldModel:
 		return p.modelName()
 	case fieldStream:
@@ -240,7 +323,7 @@ func (p *peeker) member(f field) bool {
 		return p.streamOptions()
 	case fieldStreamFormat:
 		return p.streamFormat()
-	case fieldMaxTokens, fieldMaxCompletionTokens, fieldMaxOutputTokens:
+	case fieldMaxTokens, fieldMaxCompletionTokens, fieldMaxOutputTokens, fieldNPredict:
 		return p.maxTokens()
 	case fieldPreviousResponse:
 		return p.unsupported("previous_response_id")
@@ -249,14 +332,12 @@ func (p *peeker) member(f field) bool {
 	case fieldBackground:
 		return p.unsupported("background")
 	case fieldN, fieldBestOf, fieldNCmpl:
-		return p.choices(f)
-	case fieldPrompt, fieldInput, fieldInputs, fieldContent, fieldDocuments, fieldTexts:
-		return p.prompts(f)
+		return p.choices(countName(f))
 	case fieldChatTemplateKwargs:
 		return p.chatTemplateKwargs()
 	}
-	if f >= firstEngineField && !p.at("null") { // null is as if the field were absent
-		p.body.EngineFields |= EngineFields(f)
+	if f < firstEngineField {
+		return p.prompts(f)
 	}
-	return p.skip()
+	return p.engineField(f)
 }

@@ -18,7 +18,7 @@ func addBodies(f *testing.F) {
 		`{"stream":true,"stream_options":null,"model":"m"}`, `{"stream_options":{ },"stream":true,"model":"m"}`, `{"model":"\ud83d\ude00"}`,
 		`{"model":"m","x":[1,-0.5e+3,true,null,{"a":"b\\\"c"}]}`, `{"model":"m","Stream":true}`, `{"model":"m","x":"\ud83d"}`,
 		`{"model":"m","ſtream":1}`, `{"stream":true,"model":"m","stream_options":{"include_usage":null}}`, `{"model":"m","max_tokens":5} `,
-		`{"model":"m","n":5,"best_of":1e3}`, `{"model":"m","n":5,"lora_path":null,"chat_template_kwargs":{"chat_template":1}}`, `{"model":"m","Priority":1}`,
+		`{"model":"m","n":5,"best_of":1e3}`, `{"model":"m","N_predict":5}`, `{"model":"m","n_predict":7,"max_tokens":5,"text":1,"text":2,"Items":3}`, `{"model":"m","n":5,"lora_path":null,"chat_template_kwargs":{"chat_template":1}}`, `{"model":"m","Priority":1}`,
 		`{"model":"m","image_url":"f\u0069le:"}`,
 		`{"previous_response_id":null,"model":"m"}`, `{"model":"m","model\u0000":"n"}`, "{\"model\":\"m\xff\"}", `{"model":"m","x":` + strings.Repeat("[", 201) + strings.Repeat("]", 201) + `}`,
 	} {
@@ -71,7 +71,7 @@ func modelPeek(body []byte) (seen, bool) {
 	found := map[string]json.RawMessage{}
 	names := []string{"model", "stream", "stream_options", "stream_format", "max_tokens", "max_completion_tokens", "max_output_tokens",
 		"previous_response_id", "conversation", "background", "n", "best_of", "n_cmpl", "prompt", "input", "inputs", "content", "documents", "texts",
-		"chat_template_kwargs"}
+		"chat_template_kwargs", "n_predict"}
 	for _, f := range openai.AllEngineFields() {
 		if f.Name != openai.FileURLs {
 			names = append(names, f.Name)
@@ -90,7 +90,7 @@ func modelPeek(body []byte) (seen, bool) {
 		inner := map[string]json.RawMessage{}
 		ok = ok && members(options, inner, []string{"include_usage"}) && isFlag(inner["include_usage"], &want.IncludeUsage)
 	}
-	for _, name := range []string{"max_tokens", "max_completion_tokens", "max_output_tokens"} {
+	for _, name := range []string{"max_tokens", "max_completion_tokens", "max_output_tokens", "n_predict"} {
 		var n int
 		if raw := found[name]; len(raw) > 0 && len(raw) <= 15 && json.Unmarshal(raw, &n) == nil {
 			want.MaxTokens = max(want.MaxTokens, n)

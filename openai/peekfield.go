@@ -46,11 +46,14 @@ func checkModel(name []byte) *Error {
 	return nil
 }
 
-// flag reads true, false or null. Other values that some engines take for true ("true", 1) are refused, since the other
-// engines do not.
+// flag reads true, false or null, which leaves the default. Other values that some engines take for true ("true", 1) are refused, since the
+// other engines do not.
 func (p *peeker) flag(param string, to *bool) bool {
+	if p.at("null") {
+		return p.scalar()
+	}
 	*to = p.at("true")
-	if !*to && !p.at("false") && !p.at("null") {
+	if !*to && !p.at("false") {
 		return p.refuse(InvalidRequest(param, "%q must be true or false", param))
 	}
 	return p.scalar()
@@ -107,7 +110,7 @@ func (p *peeker) chatTemplateKwargs() bool {
 			return p.refuse(keyWithNUL())
 		}
 		if string(key) == "chat_template" && !p.at("null") {
-			p.body.EngineFields |= EngineFields(engineFieldNamed(key))
+			p.body.EngineFields |= engineFieldNamed(key).engine()
 		}
 		if !p.skip() {
 			return false
@@ -133,7 +136,7 @@ func (p *peeker) streamFormat() bool {
 	return ok
 }
 
-// maxTokens reads any of the three names of the bound; the largest counts. The engine refuses values that are no
+// maxTokens reads any of the names of the bound; the largest counts. The engine refuses values that are no
 // counts.
 func (p *peeker) maxTokens() bool {
 	raw, ok := p.value()

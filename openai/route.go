@@ -48,6 +48,9 @@ func (a API) String() string {
 	return names[a]
 }
 
+// isNative reports whether bodies of an API may have fields that are not OpenAI's.
+func (a API) isNative() bool { return a >= Messages && a <= Generate }
+
 // Route is the destination of a request.
 type Route struct {
 	API     API

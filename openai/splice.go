@@ -1,5 +1,7 @@
 package openai
 
+import "bytes"
+
 // Edit describes the differences between the client's body and the one that the engine gets.
 type Edit struct {
 	Model    string // "" = unchanged
@@ -21,7 +23,7 @@ type change struct {
 // Changes reports whether Splice with e changes the body that was peeked.
 func (b *Body) Changes(body []byte, e Edit) bool {
 	written := body[b.model.from:b.model.to]
-	same := e.Model == "" || len(written) == len(e.Model)+2 && string(written[1:len(written)-1]) == e.Model
+	same := e.Model == "" || b.model != (span{}) && len(written) == len(e.Model)+2 && string(written[1:len(written)-1]) == e.Model
 	if b.form {
 		same = e.Model == "" || string(written) == e.Model
 	}
@@ -41,6 +43,9 @@ func (b *Body) Splice(dst, body []byte, e Edit) []byte {
 		dst = append(append(dst, body[:usage.at.from]...), usage.text...)
 		at = usage.at.to
 	}
+	if e.Model != "" && b.model == (span{}) {
+		return b.insertModel(dst, body, e.Model)
+	}
 	if e.Model != "" {
 		dst = b.appendModel(append(dst, body[at:b.model.from]...), e.Model)
 		at = b.model.to
@@ -50,6 +55,16 @@ func (b *Body) Splice(dst, body []byte, e Edit) []byte {
 		at = usage.at.to
 	}
 	return append(dst, body[at:]...)
+}
+
+// insertModel appends a body without a model, with one as its first member. Such a body has no usage to ask for.
+func (b *Body) insertModel(dst, body []byte, model string) []byte {
+	dst = append(append(dst, body[:b.begin]...), `"model":`...)
+	dst = appendString(dst, model)
+	if len(bytes.TrimLeft(body[b.begin:b.end], " \t\r\n")) > 0 {
+		dst = append(dst, ',')
+	}
+	return append(dst, body[b.begin:]...)
 }
 
 func (b *Body) appendModel(dst []byte, model string) []byte {
