@@ -129,7 +129,7 @@ func (p *payload) call() (*call, error) {
 		}
 	}
 	c.inputs = inputsOf(p.Input)
-	for _, v := range []any{p.Messages, p.Prompt, p.Input, p.Documents, p.Query} {
+	for _, v := range []any{p.Messages, p.Prompt, p.Input, p.Query} {
 		c.prompt.add(v)
 	}
 	return c, nil
