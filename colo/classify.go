@@ -107,7 +107,7 @@ func (c *call) classifyEnd(answer *transport.Response) decision {
 		return decision{relay: true}
 	}
 	var end openai.JSONEnd
-	c.usage, end = usageOf(body)
+	c.usage, end = usageOf(c.route.API, body)
 	if (end == openai.JSONOpen || answer.CloseDelimited()) && !answer.IsJSON() {
 		end = openai.JSONUnclear
 	}

@@ -38,8 +38,8 @@ type tokenUsage struct {
 }
 
 // usageOf returns the usage and the end of a whole body.
-func usageOf(body []byte) (tokenUsage, openai.JSONEnd) {
-	usage, reported, end := openai.ReadBody(body)
+func usageOf(api openai.API, body []byte) (tokenUsage, openai.JSONEnd) {
+	usage, reported, end := openai.ReadBody(api, body)
 	return tokenUsage{engine: usage, reported: reported}, end
 }
 

@@ -242,7 +242,7 @@ func (c *call) answer(response *transport.Response) *peer.Answer {
 func (c *call) clientError(response *transport.Response) *transport.Response {
 	response.Close()
 	c.releaseUnserved()
-	body := openai.WrapClientError(response.Status(), response.ErrorBody(), c.token.RequestID)
+	body := openai.WrapClientError(c.route.Dialect, response.Status(), response.ErrorBody(), c.token.RequestID)
 	c.logWhole(response.Status(), body)
 	return transport.NewResponse(response.Status(), "application/json", body)
 }

@@ -22,6 +22,8 @@ func (c *call) readQueueEvents() (bool, *openai.Error) {
 		return false, openai.InvalidRequest("", "the header %s is %.40q: it must be 1, or left out", name, value)
 	case c.route.API == openai.Realtime:
 		return false, openai.InvalidRequest("", "the header %s is for streamed requests: a realtime session waits in its handshake; leave the header out", name)
+	case !c.route.API.QueueEvents():
+		return false, openai.InvalidRequest("", "the header %s is for streams of events, which have comments; an answer in lines of JSON has none: leave the header out", name)
 	case !c.body.Stream:
 		return false, openai.InvalidRequest("stream", "the header %s is for streamed requests: ask for a stream (\"stream\": true), or leave the header out", name)
 	}
@@ -31,7 +33,7 @@ func (c *call) readQueueEvents() (bool, *openai.Error) {
 // beginQueueEvents begins the answer at once. Colos are tried while the answer is being written.
 func (c *call) beginQueueEvents() {
 	c.queueEvents = &relay.QueueEventStream{
-		Relay: c.newRelay(), API: c.route.API, Cancel: c.Cancel, Resolve: c.resolveStream,
+		Relay: c.newRelay(), Route: c.route, Cancel: c.Cancel, Resolve: c.resolveStream,
 		OnPanic: func(panicked, stack string) *openai.Error {
 			c.crashed(panicked, stack)
 			return c.logRefused(openai.Internal())

@@ -9,10 +9,15 @@ func ParseClientError(status int, body []byte) *Error {
 	parsed := *e
 	s := scan{b: body, lax: true}
 	for key, ok := s.firstMember(); ok; key, ok = s.nextMember() {
-		if string(key) == "error" && s.space() == '{' {
-			parsed.read(&s)
-		} else {
+		switch {
+		case string(key) != "error":
 			s.skip()
+		case s.space() == '{':
+			parsed.read(&s)
+		default: // the message itself, as Ollama and TGI have it
+			if text := s.text(); len(text) > 0 {
+				parsed.Message = string(truncate(text, maxEngineMessage))
+			}
 		}
 	}
 	if s.end() {

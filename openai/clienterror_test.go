@@ -22,7 +22,9 @@ func TestParseClientError(t *testing.T) {
 		`too "long"`, "BadRequestError", "messages", "context_length_exceeded")
 	f(`{"object":"x","error":{"message":"m","type":null,"param":null,"code":400}}`, "m", invalid, "", code)
 	f(`{"error":{"message":""}}`, ours, invalid, "", code)
-	for _, body := range []string{``, `x`, `[]`, `{"error":"x"}`, `{"error":{"message":"m"`, `{"error":{"message":"m"}} x`} {
+	f(`{"error":"too long"}`, "too long", invalid, "", code)
+	f(`{"error":"too long","error_type":"validation"}`, "too long", invalid, "", code)
+	for _, body := range []string{``, `x`, `[]`, `{"error":""}`, `{"error":7}`, `{"error":"x"`, `{"error":{"message":"m"`, `{"error":{"message":"m"}} x`} {
 		f(body, ours, invalid, "", code)
 	}
 	if e := openai.ParseClientError(400, []byte(`{"error":{"message":"`+strings.Repeat("ü", 5000)+`"}}`)); len(e.Message) != 2<<10 {

@@ -49,6 +49,7 @@ func withoutNodeComments(event []byte, first bool) []byte {
 // commentFilter empties all comments of an event that passes in pieces. Of a line that is not held, it is not known in
 // time whether it looks like an entry's comment.
 type commentFilter struct {
+	off       bool   // there are no comments
 	mark      string // what may follow of a byte order mark
 	inComment bool
 	inLine    bool // that is not a comment
@@ -63,6 +64,10 @@ func newCommentFilter(first bool) commentFilter {
 
 // pass calls out with each part of b that is delivered.
 func (f *commentFilter) pass(b []byte, out func(from, to int)) {
+	if f.off {
+		out(0, len(b))
+		return
+	}
 	from := 0
 	for i := f.passMark(b); i < len(b); {
 		if f.inComment || f.inLine {

@@ -33,18 +33,22 @@ func ClassifyStatus(status int) EngineClass {
 	return Failed
 }
 
-// WrapClientError returns the body for an engine's answer of the class ClientError: an error of OpenAI's shape
+// WrapClientError returns the body for an engine's answer of the class ClientError to a client of a dialect: an error of that shape
 // unchanged, another one wrapped into that shape, with the engine's own message if one is found.
-func WrapClientError(status int, body []byte, requestID string) []byte {
+func WrapClientError(d Dialect, status int, body []byte, requestID string) []byte {
+	if hasShape(d, body) {
+		return body
+	}
 	s := scan{b: body, lax: true}
 	said, shaped := engineMessage(&s)
 	if s.fault != noFault || !s.end() {
 		said, shaped = nil, false
 	}
-	if shaped {
-		return body
+	if shaped { // as OpenAI's API has it, which engines send at the paths of others too
+		return ParseClientError(status, body).AppendBody(nil, d, requestID)
 	}
 	e := InvalidRequest("", "the inference engine refused the request")
+	e.Status = status
 	if status == 413 {
 		e = RequestTooLarge(0)
 		e.Message = "the request is too large for the inference engine"
@@ -52,7 +56,39 @@ func WrapClientError(status int, body []byte, requestID string) []byte {
 	if text, _ := appendUnescaped(nil, said); len(text) > 0 {
 		e.Message += ": " + string(truncate(text, maxEngineMessage))
 	}
-	return e.AppendJSON(nil, requestID)
+	return e.AppendBody(nil, d, requestID)
+}
+
+// hasShape reports whether a body is an error in the shape of a dialect.
+func hasShape(d Dialect, body []byte) bool {
+	s := scan{b: body, lax: true}
+	var typ, errorType, text, object bool
+	for key, ok := s.firstMember(); ok; key, ok = s.nextMember() {
+		switch string(key) {
+		case "type":
+			typ = string(s.text()) == "error"
+		case "error_type":
+			errorType = s.text() != nil
+		case "error":
+			if text = s.space() == '"'; text {
+				s.skip()
+			} else {
+				object = memberString(&s, "message") != nil || object
+			}
+		default:
+			s.skip()
+		}
+	}
+	switch whole := s.end(); d {
+	case DialectAnthropic:
+		return whole && typ && object
+	case DialectOllama:
+		return whole && text
+	case DialectTGI:
+		return whole && text && errorType
+	default:
+		return whole && object
+	}
 }
 
 // engineMessage looks for an engine's message in the shapes that engines use: error.message (OpenAI's own, shaped),

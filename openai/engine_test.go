@@ -28,7 +28,7 @@ func TestClassifyStatus(t *testing.T) {
 func TestWrapClientError(t *testing.T) {
 	same := func(body string) {
 		t.Helper()
-		if got := string(openai.WrapClientError(400, []byte(body), "req")); got != body {
+		if got := string(openai.WrapClientError(openai.DialectOpenAI, 400, []byte(body), "req")); got != body {
 			t.Errorf("%q became %q", body, got)
 		}
 	}
@@ -36,7 +36,7 @@ func TestWrapClientError(t *testing.T) {
 	same(` {"x":[],"error":{"code":400,"message":"","type":"x"}} `)
 	f := func(status int, body, says string) {
 		t.Helper()
-		w := decodeError(t, openai.WrapClientError(status, []byte(body), "req")).Error
+		w := decodeError(t, openai.WrapClientError(openai.DialectOpenAI, status, []byte(body), "req")).Error
 		if !strings.HasSuffix(w.Message, says) || w.Type != "invalid_request_error" || text(w.RequestID) != "req" {
 			t.Errorf("%q became %+v", body, w)
 		}
@@ -66,7 +66,7 @@ func TestWrapClientError(t *testing.T) {
 func TestBodyUsage(t *testing.T) {
 	f := func(body string, want openai.Usage, ok bool) {
 		t.Helper()
-		if got, is := openai.BodyUsage([]byte(body)); is != ok || ok && got != want {
+		if got, is := openai.BodyUsage(openai.Chat, []byte(body)); is != ok || ok && got != want {
 			t.Errorf("%s: %+v, %v", body, got, is)
 		}
 	}
@@ -96,7 +96,7 @@ func FuzzBodyUsage(f *testing.F) {
 	f.Add([]byte(`{"usage":{"prompt_tokens":1,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":1}}}`))
 	f.Add([]byte(`{"x":[{}],"usage":{"input_tokens":1,"output_tokens":2}}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		got, ok := openai.BodyUsage(body)
+		got, ok := openai.BodyUsage(openai.Chat, body)
 		root := parseNode(body)
 		if root.deep() > 200 {
 			return

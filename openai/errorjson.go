@@ -23,6 +23,11 @@ func (e *Error) appendObject(dst []byte, requestID string) []byte {
 	dst = appendString(dst, e.Message)
 	dst = append(dst, `,"type":`...)
 	dst = appendString(dst, e.Type)
+	return append(e.appendFields(dst, requestID), '}')
+}
+
+// appendFields appends the fields that errors have in every dialect, behind others.
+func (e *Error) appendFields(dst []byte, requestID string) []byte {
 	dst = append(dst, `,"param":`...)
 	dst = appendStringOrNull(dst, e.Param)
 	dst = append(dst, `,"code":`...)
@@ -38,8 +43,7 @@ func (e *Error) appendObject(dst []byte, requestID string) []byte {
 		dst = append(dst, "null"...)
 	}
 	dst = append(dst, `,"request_id":`...)
-	dst = appendStringOrNull(dst, requestID)
-	return append(dst, '}')
+	return appendStringOrNull(dst, requestID)
 }
 
 // RetryAfterMS is RetryAfter in whole milliseconds, rounded up.

@@ -13,6 +13,12 @@ type message struct {
 	hasUsage bool // with counts in it
 	deltas   int
 	sequence int // -1 = none
+
+	// Of the APIs that are not OpenAI's:
+	ends   bool        // by its content it is the last of its stream
+	counts tokenCounts // of a usage that comes in parts
+	index  int         // of the completion, of several at once
+	stop   stopMark
 }
 
 // event records a complete event and reports whether to take it out.
@@ -23,8 +29,11 @@ func (s *Stream) event(b []byte) (strip bool) {
 		m.noChoice && m.reports && !m.failed
 }
 
-// fields reads the lines of a complete event: its name, and its data joined.
+// fields reads the lines of a complete event: its name, and its data joined. A line of JSON is all data.
 func (s *Stream) fields(event []byte) (name, data []byte) {
+	if s.config.Framing == JSONLines {
+		return nil, bytes.TrimSpace(event)
+	}
 	if !s.begun {
 		event = bytes.TrimPrefix(event, []byte(byteOrderMark))
 	}
@@ -75,7 +84,7 @@ func (s *Stream) meaning(name, data []byte) (m message, ok bool) {
 		s.seen.over = s.seen.ended // SDKs read no further, whatever the API
 		return m, false
 	}
-	if m, ok = parseMessage(data); !ok {
+	if m, ok = parseEvent(s.config.API, data); !ok {
 		m = message{sequence: -1}
 	}
 	if m.typ == nil {
@@ -100,7 +109,8 @@ func (s *Stream) note(m *message, valid bool) {
 		s.seen.failed, s.seen.lastError = true, m.fault.engineError()
 	}
 	if valid && s.config.API > Completions { // whose streams end with [DONE] alone
-		s.noteEnd(m.typ)
+		s.noteNative(m)
+		s.noteEnd(m)
 	}
 	s.seen.deltas += m.deltas
 	s.seen.unreported += m.deltas
@@ -112,14 +122,14 @@ func (s *Stream) note(m *message, valid bool) {
 	}
 }
 
-// noteEnd records whether an event of this type ends the stream.
-func (s *Stream) noteEnd(kind []byte) {
+// noteEnd records whether an event ends the stream.
+func (s *Stream) noteEnd(m *message) {
 	switch {
-	case s.endsWith(kind):
+	case s.endsWith(m):
 		s.seen.ended = true
 		// Another image may follow; and after an error, the event that describes the failed response.
-		s.seen.over = s.config.API != Images && string(kind) != "error"
-	case s.config.API == Images && bytes.HasSuffix(kind, []byte(".partial_image")):
+		s.seen.over = s.config.API != Images && string(m.typ) != "error"
+	case s.config.API == Images && bytes.HasSuffix(m.typ, []byte(".partial_image")):
 		s.seen.ended = false // a further image has begun
 	}
 }
@@ -137,8 +147,9 @@ func (s *Stream) endsWithDone() bool {
 	return false
 }
 
-// endsWith reports whether an event of this type is the last of its stream.
-func (s *Stream) endsWith(kind []byte) bool {
+// endsWith reports whether an event is the last of its stream.
+func (s *Stream) endsWith(m *message) bool {
+	kind := m.typ
 	switch s.config.API {
 	case Responses:
 		switch string(kind) {
@@ -151,6 +162,10 @@ func (s *Stream) endsWith(kind []byte) bool {
 		return string(kind) == "speech.audio.done"
 	case Images:
 		return bytes.HasSuffix(kind, []byte(".completed"))
+	case Messages:
+		return string(kind) == "message_stop"
+	case Infill, OllamaChat, OllamaGenerate, Generate:
+		return m.ends
 	}
 	return false
 }

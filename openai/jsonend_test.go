@@ -35,7 +35,7 @@ func TestJSONEnd(t *testing.T) {
 			if got := endOf(text[:cut], bytewise); got != want {
 				t.Errorf("%q: end %d, want %d", text[:cut], got, want)
 			}
-			if _, _, got := openai.ReadBody([]byte(text[:cut])); got != want {
+			if _, _, got := openai.ReadBody(openai.Chat, []byte(text[:cut])); got != want {
 				t.Errorf("%q at once: end %d, want %d", text[:cut], got, want)
 			}
 		}

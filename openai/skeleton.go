@@ -13,6 +13,7 @@ const (
 type longEvent struct {
 	name      []byte
 	skeleton  skeleton
+	isLine    bool // of JSON: all of it is data
 	maybeBOM  bool // a byte order mark may follow
 	place     linePlace
 	field     []byte // of the current line, if it can be one that matters
@@ -30,11 +31,15 @@ const (
 	inOther
 )
 
-func (l *longEvent) reset(first bool) {
-	*l = longEvent{name: l.name[:0], field: l.field[:0], skeleton: skeleton{out: l.skeleton.out[:0]}, maybeBOM: first}
+func (l *longEvent) reset(first, isLine bool) {
+	*l = longEvent{name: l.name[:0], field: l.field[:0], skeleton: skeleton{out: l.skeleton.out[:0]}, maybeBOM: first, isLine: isLine}
 }
 
 func (l *longEvent) write(b []byte) {
+	if l.isLine {
+		l.skeleton.write(b)
+		return
+	}
 	for len(b) > 0 {
 		if l.cr && b[0] == '\n' {
 			l.cr = false

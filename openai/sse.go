@@ -4,13 +4,17 @@ import "bytes"
 
 // lineCutter finds the ends of events, which are blank lines. Lines end in LF, CR or CRLF, and may come in pieces.
 type lineCutter struct {
-	open bool // the current line has bytes
-	cr   bool // the last byte was a CR: an LF now belongs to it
+	byLine bool // an event is a line of JSON, which ends in LF
+	open   bool // the current line has bytes
+	cr     bool // the last byte was a CR: an LF now belongs to it
 }
 
 // cut returns how much of p belongs to the current event, and whether the event ends there. An LF after a last CR is
 // left over.
 func (l *lineCutter) cut(p []byte) (n int, done bool) {
+	if l.byLine {
+		return cutLine(p)
+	}
 	for n < len(p) {
 		if l.cr && p[n] == '\n' {
 			l.cr = false

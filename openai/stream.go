@@ -22,14 +22,16 @@ const (
 	ErrorEvent                   // an error
 )
 
-// StreamConfig describes the request of a stream.
+// StreamConfig describes the request of a stream, and the framing of its answer.
 type StreamConfig struct {
 	API        API
-	StripUsage bool // take out the usage event, which the client did not ask for
+	Dialect    Dialect // of the client's route, for AppendError
+	Framing    Framing // server-sent events unless it is JSONLines
+	StripUsage bool    // take out the usage event, which the client did not ask for
 }
 
-// Stream follows an engine's answer that is a stream of server-sent events, from its first byte to its last. It is not
-// safe for concurrent use.
+// Stream follows an engine's answer that is a stream of events, from its first byte to its last. It is not safe for
+// concurrent use.
 //
 // The end of an event does not depend on how the bytes were cut into pieces; so neither does any result of a Stream,
 // nor the sum of its output.
@@ -65,11 +67,16 @@ type progress struct {
 	deltas     int
 	unreported int // deltas since the last usage
 	sequence   int // of the next event, for responses
+	counts     tokenCounts
+	begun      uint64 // a bit for each completion of Infill
+	stopped    uint64 // of those that have ended
 }
 
 // NewStream returns a Stream at its beginning.
 func NewStream(c StreamConfig) *Stream {
-	return &Stream{config: c, maxHeld: MaxHeldEvent, maxEvent: MaxEvent}
+	s := &Stream{config: c, maxHeld: MaxHeldEvent, maxEvent: MaxEvent}
+	s.lines.byLine, s.seen.counts = c.Framing == JSONLines, noCounts
+	return s
 }
 
 // Feed takes the next bytes from the engine and returns the bytes for the client: whole events, or pieces of one too
@@ -147,7 +154,8 @@ func (s *Stream) stopHolding() {
 		s.long = new(longEvent)
 	}
 	s.isLong, s.comments = true, newCommentFilter(!s.begun)
-	s.long.reset(!s.begun)
+	s.comments.off = s.lines.byLine
+	s.long.reset(!s.begun, s.lines.byLine)
 	s.long.write(s.held)
 	s.comments.pass(s.held, func(from, to int) { s.out.add(s.held[from:to]) })
 	s.held = s.held[:0]
@@ -182,7 +190,10 @@ func (s *Stream) Finish() []byte {
 	if s.err != nil || s.isLong || len(s.held) == 0 {
 		return nil
 	}
-	tail := withoutNodeComments(s.held, !s.begun)
+	tail, end := s.held, "\n"
+	if !s.lines.byLine {
+		tail, end = withoutNodeComments(s.held, !s.begun), "\n\n"
+	}
 	s.held, s.size = nil, 0
 	if s.seen.ended || !s.NeedsEnd() {
 		return tail
@@ -193,7 +204,7 @@ func (s *Stream) Finish() []byte {
 		s.seen = before
 		return nil
 	}
-	return append(tail, '\n', '\n')
+	return append(tail, end...)
 }
 
 // First returns the kind of the first event, with the error of an ErrorEvent. An event too long to hold never counts as
@@ -219,10 +230,13 @@ func (s *Stream) AtEnd() bool { return s.seen.over }
 // Trailing reports whether bytes have come behind the end. They were dropped.
 func (s *Stream) Trailing() bool { return s.trailing }
 
+// Framing returns the framing of the events.
+func (s *Stream) Framing() Framing { return s.config.Framing }
+
 // NeedsEnd reports whether the API gives its streams an end of their own. The others end by HTTP's framing.
 func (s *Stream) NeedsEnd() bool {
 	switch s.config.API {
-	case Chat, Completions, Responses, Transcriptions, Speech, Images:
+	case Chat, Completions, Responses, Transcriptions, Speech, Images, Messages, Infill, OllamaChat, OllamaGenerate, Generate:
 		return true
 	}
 	return false

@@ -21,16 +21,16 @@ func (u *Usage) add(v Usage) {
 	u.Seconds += v.Seconds
 }
 
-// BodyUsage reads the usage of an answer that is not a stream: the member usage of its JSON object. ok is false for an
-// answer that has none, or is not JSON.
-func BodyUsage(body []byte) (u Usage, ok bool) {
-	u, ok, _ = scanUsage(body)
+// BodyUsage reads the usage of an answer of an API that is not a stream: for most, the member usage of its JSON object. ok is
+// false for an answer that has none, or is not JSON.
+func BodyUsage(api API, body []byte) (u Usage, ok bool) {
+	u, ok, _ = scanUsage(api, body)
 	return u, ok
 }
 
 // ReadBody is BodyUsage, and also returns the end of the body.
-func ReadBody(body []byte) (u Usage, ok bool, end JSONEnd) {
-	u, ok, whole := scanUsage(body)
+func ReadBody(api API, body []byte) (u Usage, ok bool, end JSONEnd) {
+	u, ok, whole := scanUsage(api, body)
 	if whole {
 		return u, ok, JSONClosed
 	}
@@ -40,7 +40,11 @@ func ReadBody(body []byte) (u Usage, ok bool, end JSONEnd) {
 }
 
 // scanUsage reads the usage of a body. whole means that the body is one JSON object.
-func scanUsage(body []byte) (u Usage, ok, whole bool) {
+func scanUsage(api API, body []byte) (u Usage, ok, whole bool) {
+	if api.answersNatively() {
+		m, isObject := parseNative(api, body)
+		return m.usage, m.hasUsage && isObject, isObject
+	}
 	s := scan{b: body, lax: true}
 	for key, more := s.firstMember(); more; key, more = s.nextMember() {
 		if string(key) == "usage" {

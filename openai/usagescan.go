@@ -2,9 +2,10 @@ package openai
 
 import "bytes"
 
-// UsageScanner finds the usage and the end of an answer that is not a stream while it passes, however long it is. The
-// zero value is ready.
+// UsageScanner finds the usage and the end of an answer that is not a stream while it passes, however long it is. It is
+// ready once it has the API.
 type UsageScanner struct {
+	API      API
 	skeleton skeleton
 	end      jsonEnd
 }
@@ -19,7 +20,7 @@ func (l *UsageScanner) Write(p []byte) {
 func (l *UsageScanner) End() JSONEnd { return l.end.end() }
 
 // Usage returns what BodyUsage would find in the whole body. Call it after the last Write.
-func (l *UsageScanner) Usage() (Usage, bool) { return BodyUsage(l.skeleton.text()) }
+func (l *UsageScanner) Usage() (Usage, bool) { return BodyUsage(l.API, l.skeleton.text()) }
 
 // Conversation follows the messages of an engine in a realtime session. The zero value is ready. It is not safe for
 // concurrent use.

@@ -20,7 +20,7 @@ func TestUsageScanner(t *testing.T) {
 	f := func(body string, want openai.Usage, ok bool) {
 		t.Helper()
 		inPieces(body, func(pieces []string, size int) {
-			var l openai.UsageScanner
+			l := openai.UsageScanner{API: openai.Chat}
 			for _, p := range pieces {
 				l.Write([]byte(p))
 			}
@@ -46,7 +46,7 @@ func TestUsageScanner(t *testing.T) {
 
 // However many writes there are, memory stays bounded.
 func TestUsageScannerIsBounded(t *testing.T) {
-	var l openai.UsageScanner
+	l := openai.UsageScanner{API: openai.Chat}
 	piece := []byte(strings.Repeat(`"x":{"y":[1,2,"z"]},`, 100))
 	l.Write([]byte("{"))
 	for range 100 {

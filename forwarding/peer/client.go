@@ -136,7 +136,7 @@ func (c *Client) send(ctx context.Context, to *Server, r *Request, sequence *hop
 		request.Handshake = transport.NewHandshake(r.Handshake.Protocols) // with a key of its own
 	}
 	response, err := c.Transport.Do(ctx, &request, transport.ReadOptions{
-		API: r.Route.API, RequireFraming: true, TrackUsage: r.TakeUsage, StripUsage: r.StripUsage,
+		API: r.Route.API, Dialect: r.Route.Dialect, RequireFraming: true, TrackUsage: r.TakeUsage, StripUsage: r.StripUsage,
 	})
 	if errors.Is(err, ErrNotSigned) {
 		return nil, &transport.ExchangeError{Phase: transport.PhaseConnect, Err: err}

@@ -31,7 +31,7 @@ type QueueEventStream struct {
 	// Relay writes the response once Resolve has returned it. Its OnOutcome is called for the outcome of a response, and if the stream is
 	// closed before it was written.
 	*Relay
-	API    openai.API
+	Route  openai.Route
 	Cancel context.CancelCauseFunc // of the relay's context
 	// Resolve obtains the response, with ReportProgress and Tick in its requests. Without a response it returns the client's error, or
 	// nil if the client has gone, after it has logged the end of the request.
@@ -85,7 +85,7 @@ func (q *QueueEventStream) writeRefusal(w io.Writer, e *openai.Error) error {
 		if drained {
 			q.Stall = server.FinalWriteTimeout
 		}
-		_ = q.send(w, openai.NewStream(openai.StreamConfig{API: q.API}).AppendError(nil, e, q.RequestID))
+		_ = q.send(w, openai.NewStream(openai.StreamConfig{API: q.Route.API, Dialect: q.Route.Dialect}).AppendError(nil, e, q.RequestID))
 		server.LingerOnClose(q.Client) // a reset would discard the event
 	}
 	server.TruncateOnClose(q.Client)

@@ -43,7 +43,7 @@ func newRecorded(t *testing.T) *recorded {
 	w.QueueEventStream = &relay.QueueEventStream{
 		Relay: &relay.Relay{Context: ctx, Client: near, RequestID: "r",
 			OnOutcome: func(e relay.Outcome) { w.outcomes = append(w.outcomes, e.Kind) }, OnClose: func() { w.closes++ }},
-		API: openai.Chat, Cancel: cancel,
+		Route: openai.Route{API: openai.Chat}, Cancel: cancel,
 		OnPanic: func(panicked, _ string) *openai.Error {
 			w.crash = panicked
 			return openai.Internal()

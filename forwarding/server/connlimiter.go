@@ -192,7 +192,7 @@ func writeFinalError(c net.Conn, e *openai.Error) error {
 	var response fasthttp.Response
 	response.Header.SetNoDefaultContentType(true)
 	response.SetConnectionClose()
-	renderError(&response, e, "")
+	renderError(&response, openai.DialectOpenAI, e, "")
 	_, err := response.WriteTo(c)
 	return err
 }

@@ -11,14 +11,15 @@ import (
 	"colonnade/openai"
 )
 
-// WriteError writes e as the response. The id of the request may be empty.
+// WriteError writes e as the response, in the dialect of the request's path. The id of the request may be empty.
 func WriteError(rc *fasthttp.RequestCtx, e *openai.Error, requestID string) {
-	renderError(&rc.Response, e, requestID)
+	h := &rc.Request.Header
+	renderError(&rc.Response, openai.DialectOf(h.RequestURI(), len(h.Peek("anthropic-version")) > 0), e, requestID)
 	_ = rc.SetWriteDeadline(time.Now().Add(netconn.WriteStall))
 }
 
 // renderError makes a response of an error. No other function does.
-func renderError(r *fasthttp.Response, e *openai.Error, requestID string) {
+func renderError(r *fasthttp.Response, d openai.Dialect, e *openai.Error, requestID string) {
 	h := &r.Header
 	SetUnlessEmpty(h, hop.HeaderRequestID, requestID)
 	SetUnlessEmpty(h, hop.HeaderReason, e.Reason)
@@ -34,7 +35,7 @@ func renderError(r *fasthttp.Response, e *openai.Error, requestID string) {
 	if e.Status == fasthttp.StatusUnauthorized {
 		h.Set("WWW-Authenticate", "Bearer")
 	}
-	renderBody(r, e.Status, "application/json", e.AppendJSON(nil, requestID))
+	renderBody(r, e.Status, "application/json", e.AppendBody(nil, d, requestID))
 }
 
 // WriteBody writes a body as the response.

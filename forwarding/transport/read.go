@@ -11,8 +11,10 @@ import (
 
 // readFirst reads up to the first byte: a small body as a whole, or a stream up to its first event.
 func (resp *Response) readFirst(s ReadOptions) error {
-	if openai.IsEventStream([]byte(resp.head.get("content-type"))) && resp.head.status < 300 && !resp.head.encoded {
-		resp.stream = openai.NewStream(openai.StreamConfig{API: s.API, StripUsage: s.StripUsage})
+	resp.api = s.API
+	framing := openai.FramingOf(s.API, []byte(resp.head.get("content-type")))
+	if framing != openai.NoFraming && resp.head.status < 300 && !resp.head.encoded {
+		resp.stream = openai.NewStream(openai.StreamConfig{API: s.API, Dialect: s.Dialect, Framing: framing, StripUsage: s.StripUsage})
 		return resp.readFirstEvent()
 	}
 	if resp.head.length > maxHeld {
@@ -38,7 +40,7 @@ func (resp *Response) readFirst(s ReadOptions) error {
 // trackUsage begins to scan the body for its usage and its end.
 func (resp *Response) trackUsage(s ReadOptions) {
 	if s.TrackUsage && resp.IsJSON() {
-		resp.usage = new(openai.UsageScanner)
+		resp.usage = &openai.UsageScanner{API: s.API}
 	}
 }
 

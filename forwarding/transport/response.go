@@ -21,8 +21,9 @@ const (
 // ReadOptions is how to read a response.
 type ReadOptions struct {
 	API        openai.API
-	StripUsage bool // remove the usage event, for which the request has asked and its client has not
-	TrackUsage bool // extract the usage and the end: see [Response.Usage] and [Response.JSONEnd]
+	Dialect    openai.Dialect // of the client's route
+	StripUsage bool           // remove the usage event, for which the request has asked and its client has not
+	TrackUsage bool           // extract the usage and the end: see [Response.Usage] and [Response.JSONEnd]
 	// RequireFraming refuses a response that only the end of the connection delimits, which no node sends.
 	RequireFraming bool
 }
@@ -44,6 +45,7 @@ type Response struct {
 
 	head     head
 	body     body
+	api      openai.API
 	stream   *openai.Stream       // nil unless the response is an event stream
 	usage    *openai.UsageScanner // scans a JSON body that is too long to be held
 	held     []byte               // returned by Next before the rest of the body
@@ -88,7 +90,7 @@ func (resp *Response) Usage() (openai.Usage, bool) {
 	case resp.usage != nil:
 		return resp.usage.Usage()
 	}
-	return openai.BodyUsage(resp.held)
+	return openai.BodyUsage(resp.api, resp.held)
 }
 
 // Body returns the body, and whether it is whole. A small body that is no stream is whole when [Transport.Do] returns.
@@ -104,7 +106,10 @@ func (resp *Response) ErrorBody() []byte {
 		return nil
 	}
 	for line := range bytes.Lines(resp.held) {
-		data, ok := bytes.CutPrefix(line, []byte("data:"))
+		data, ok := line, true // of JSON
+		if resp.stream.Framing() != openai.JSONLines {
+			data, ok = bytes.CutPrefix(line, []byte("data:"))
+		}
 		if data = bytes.TrimSpace(data); ok && len(data) > 0 {
 			return data
 		}

@@ -1,0 +1,94 @@
+package openai
+
+import "bytes"
+
+// AppendBody appends the body of the error in the shape that clients of a dialect expect. The fields of [Error.AppendJSON] which that shape
+// lacks follow its own; SDKs ignore them.
+//
+//	Anthropic: {"type":"error","error":{"type","message",…},"request_id"}
+//	Ollama:    {"error":"message",…}
+//	TGI:       {"error":"message","error_type",…}
+func (e *Error) AppendBody(dst []byte, d Dialect, requestID string) []byte {
+	switch d {
+	case DialectAnthropic:
+		dst = append(dst, `{"type":"error","error":{"type":`...)
+		dst = appendString(dst, e.anthropicType())
+		dst = append(dst, `,"message":`...)
+		dst = appendString(dst, e.Message)
+		dst = append(e.appendFields(dst, requestID), `},"request_id":`...)
+		return append(appendStringOrNull(dst, requestID), '}')
+	case DialectOllama:
+		dst = append(dst, `{"error":`...)
+		dst = appendString(dst, e.Message)
+		return append(e.appendFields(dst, requestID), '}')
+	case DialectTGI:
+		dst = append(dst, `{"error":`...)
+		dst = appendString(dst, e.Message)
+		dst = append(dst, `,"error_type":`...)
+		dst = appendString(dst, e.tgiType())
+		return append(e.appendFields(dst, requestID), '}')
+	}
+	return e.AppendJSON(dst, requestID)
+}
+
+// anthropicType returns Anthropic's type of the error (https://docs.anthropic.com/en/api/errors). A fleet without capacity is overloaded, as its
+// API is, though the status is not the 529 which no other API has.
+func (e *Error) anthropicType() string {
+	switch e.Number {
+	case NumberOutOfCapacity:
+		return "overloaded_error"
+	case NumberInsufficientQuota:
+		return "billing_error"
+	}
+	switch e.Status {
+	case 401:
+		return "authentication_error"
+	case 403:
+		return "permission_error"
+	case 404:
+		return "not_found_error"
+	case 413:
+		return "request_too_large"
+	case 429:
+		return "rate_limit_error"
+	case 503:
+		return "overloaded_error"
+	case 408, 504:
+		return "timeout_error"
+	}
+	if e.Status >= 500 {
+		return "api_error"
+	}
+	return "invalid_request_error"
+}
+
+// tgiType returns TGI's error_type (router/src/infer/mod.rs, InferError), which its clients know; or the code, for what TGI has no type for.
+func (e *Error) tgiType() string {
+	switch {
+	case e.Number == NumberInsufficientQuota:
+	case e.Status == 400 || e.Status == 413 || e.Status == 422:
+		return "validation"
+	case e.Status == 429 || e.Status == 503:
+		return "overloaded"
+	case e.Status >= 500:
+		return "generation"
+	}
+	return e.Code
+}
+
+// DialectOf returns the dialect in which a client expects the answer to a request: that of its path, also of one that is not served. Anthropic's
+// SDKs ask for models at a path that OpenAI's have too; they send a header anthropic-version.
+func DialectOf(target []byte, hasAnthropicVersion bool) Dialect {
+	_, path, _, ok := SplitTarget(target)
+	if !ok {
+		return DialectOpenAI
+	}
+	path, _, _ = bytes.Cut(path, []byte("?"))
+	if row := rowsByPath[string(path)]; row != nil && row.api != ListModels {
+		return row.dialect
+	}
+	if hasAnthropicVersion && (string(path) == "/v1/models" || bytes.HasPrefix(path, []byte(modelsPrefix))) {
+		return DialectAnthropic
+	}
+	return dialectOf(path)
+}

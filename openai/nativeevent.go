@@ -1,0 +1,223 @@
+package openai
+
+// The events of the APIs that are not OpenAI's. Their members were found in the sources of the engines: Anthropic's Messages as vLLM
+// (entrypoints/anthropic), SGLang (srt/entrypoints/anthropic), llama.cpp (tools/server) and Ollama (anthropic/) send them; Ollama's own
+// (api/types.go); TGI's (router/src/lib.rs, StreamResponse); and llama.cpp's own (tools/server/server-task.cpp, to_json_non_oaicompat).
+
+// stopMark is what an event of llama.cpp's own API has in its member stop.
+type stopMark uint8
+
+const (
+	stopAbsent stopMark = iota
+	stopFalse
+	stopTrue
+)
+
+// parseEvent reads an event's data in the form of an API. The result refers to data.
+func parseEvent(api API, data []byte) (message, bool) {
+	if api.answersNatively() {
+		return parseNative(api, data)
+	}
+	return parseMessage(data)
+}
+
+// answersNatively reports whether the answers of an API have a form of their own, and not that of OpenAI's.
+func (a API) answersNatively() bool {
+	switch a {
+	case Messages, Infill, OllamaChat, OllamaGenerate, OllamaEmbed, Generate:
+		return true
+	}
+	return false
+}
+
+func parseNative(api API, data []byte) (m message, ok bool) {
+	s := scan{b: data, lax: true}
+	m.sequence, m.counts = -1, noCounts
+	for key, more := s.firstMember(); more; key, more = s.nextMember() {
+		if s.nativeMember(api, key, &m) {
+			continue
+		}
+		switch string(key) {
+		case "type":
+			m.typ = s.text()
+		case "error":
+			m.failed = s.errorValue(&m.fault) || m.failed
+		default:
+			m.failed = s.errorMember(key, &m.fault) || m.failed
+		}
+	}
+	return m, s.end()
+}
+
+// noteNative completes what an event of these APIs says by what others have said before.
+func (s *Stream) noteNative(m *message) {
+	switch s.config.API {
+	case Messages:
+		if string(m.typ) != "content_block_delta" { // message_delta has the reason of the end in its delta
+			m.deltas = 0
+		}
+		s.seen.counts.merge(m.counts)
+		m.usage = s.seen.counts.usage()
+	case Infill:
+		s.noteStop(m)
+	}
+}
+
+// noteStop records the end of one completion of llama.cpp's own API; of several that are generated at once, the last ends the stream. If the client
+// has chosen the fields of the last event (response_fields), that may lack the mark which all events before it have.
+func (s *Stream) noteStop(m *message) {
+	bit := uint64(1) << min(m.index, 63)
+	stops := m.stop == stopTrue || m.stop == stopAbsent && !m.failed && s.seen.begun&bit != 0
+	if m.stop != stopAbsent {
+		s.seen.begun |= bit
+	}
+	if stops {
+		s.seen.stopped |= bit
+	}
+	m.ends = stops && s.seen.stopped == s.seen.begun
+}
+
+// nativeMember passes a member that only this API has. It reports whether it is one.
+func (s *scan) nativeMember(api API, key []byte, m *message) bool {
+	switch api {
+	case Messages:
+		return s.messagesMember(key, m)
+	case Infill:
+		return s.infillMember(key, m)
+	case OllamaChat, OllamaGenerate, OllamaEmbed:
+		return s.ollamaMember(key, m)
+	case Generate:
+		return s.tgiMember(key, m)
+	}
+	return false
+}
+
+// messagesMember reads an event of Anthropic's Messages. The event message_start has a message with a usage; early versions of vLLM have the
+// usage beside it.
+func (s *scan) messagesMember(key []byte, m *message) bool {
+	switch string(key) {
+	case "delta":
+		m.deltas += s.filled()
+	case "usage":
+		s.messagesUsage(m)
+	case "message":
+		if s.space() != '{' {
+			s.skip()
+			break
+		}
+		for inner, more := s.firstMember(); more; inner, more = s.nextMember() {
+			if string(inner) == "usage" {
+				s.messagesUsage(m)
+			} else {
+				s.skip()
+			}
+		}
+	default:
+		return false
+	}
+	return true
+}
+
+func (s *scan) messagesUsage(m *message) {
+	if s.tokenCounts(&m.counts) {
+		m.usage, m.hasUsage = m.counts.usage(), true
+	}
+}
+
+// infillMember reads an event of llama.cpp's own API. The last of a completion has "stop": true, and there is one for each completion.
+func (s *scan) infillMember(key []byte, m *message) bool {
+	switch string(key) {
+	case "content":
+		m.deltas = max(m.deltas, s.filled())
+	case "index":
+		s.count(&m.index)
+	case "stop":
+		raw, _ := s.value()
+		m.stop = stopFalse
+		if string(raw) == "true" {
+			m.stop = stopTrue
+		}
+	case "tokens_evaluated":
+		m.hasUsage = s.count(&m.usage.Prompt) || m.hasUsage
+	case "tokens_predicted":
+		m.hasUsage = s.count(&m.usage.Completion) || m.hasUsage
+	case "timings":
+		s.memberCount("cache_n", &m.usage.Cached)
+	default:
+		return false
+	}
+	return true
+}
+
+// ollamaMember reads a line of Ollama's own API, or a whole answer.
+func (s *scan) ollamaMember(key []byte, m *message) bool {
+	switch string(key) {
+	case "done":
+		raw, _ := s.value()
+		m.ends = string(raw) == "true"
+	case "response", "thinking":
+		m.deltas = max(m.deltas, s.filled())
+	case "message":
+		if s.space() == '{' {
+			m.deltas = max(m.deltas, s.delta())
+		} else {
+			s.skip()
+		}
+	case "prompt_eval_count":
+		m.hasUsage = s.count(&m.usage.Prompt) || m.hasUsage
+	case "eval_count":
+		m.hasUsage = s.count(&m.usage.Completion) || m.hasUsage
+	default:
+		return false
+	}
+	return true
+}
+
+// tgiMember reads an event of TGI's own API, or a whole answer. The last event has the whole text, and details if the client asked for them.
+func (s *scan) tgiMember(key []byte, m *message) bool {
+	switch string(key) {
+	case "token":
+		m.deltas = max(m.deltas, s.filled())
+	case "generated_text":
+		raw, ok := s.value()
+		m.ends = ok && raw[0] == '"'
+	case "details":
+		s.tgiDetails(m)
+	default:
+		return false
+	}
+	return true
+}
+
+// tgiDetails reads the details of an answer.
+func (s *scan) tgiDetails(m *message) {
+	if s.space() != '{' {
+		s.skip()
+		return
+	}
+	for key, more := s.firstMember(); more; key, more = s.nextMember() {
+		switch string(key) {
+		case "generated_tokens":
+			m.hasUsage = s.count(&m.usage.Completion) || m.hasUsage
+		case "input_length":
+			m.hasUsage = s.count(&m.usage.Prompt) || m.hasUsage
+		default:
+			s.skip()
+		}
+	}
+}
+
+// memberCount passes a value. If it is an object with a count of that name, it sets to.
+func (s *scan) memberCount(name string, to *int) {
+	if s.space() != '{' {
+		s.skip()
+		return
+	}
+	for key, more := s.firstMember(); more; key, more = s.nextMember() {
+		if string(key) == name {
+			s.count(to)
+		} else {
+			s.skip()
+		}
+	}
+}
