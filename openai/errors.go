@@ -81,6 +81,13 @@ func EngineFieldNotAllowed(field, model string) *Error {
 	return e
 }
 
+// NotTranslated returns the error for a field of a request that would have to be translated for the engine, and cannot be: param is its place,
+// such as "messages.0.content.1.source".
+func NotTranslated(param, why string) *Error {
+	return &Error{Row: row(NumberUnsupportedParameter), Param: param,
+		Message: fmt.Sprintf("%s: %s; the model's engine has no Messages API, so requests are translated to chat", param, why)}
+}
+
 // InvalidAPIKey returns the error for a request without a known key; why describes the problem and must not contain the key.
 func InvalidAPIKey(why string) *Error {
 	return &Error{Row: row(NumberInvalidAPIKey), Message: why}

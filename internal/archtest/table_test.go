@@ -62,6 +62,9 @@ var table = []row{
 	{path: "openai",
 		ours: []string{"internal/ascii", "reasons"},
 		why:  "the wire dialect is pure, so that it can be fuzzed and both servers can use it"},
+	{path: "openai/messages",
+		ours: []string{"internal/ascii", "openai"},
+		why:  "one API is translated to another by their texts alone"},
 
 	{path: "fairqueue",
 		why: "the order of service is decided without locks, clocks or knowledge of what waits"},
