@@ -44,6 +44,9 @@ type chatMessage struct {
 
 // chat is /v1/chat/completions.
 func chat(e *Engine, c *call) answer {
+	if c.tool != nil {
+		return chatCall(e, c)
+	}
 	t := e.generate(c)
 	base := completed[chatChoice]{ID: "chatcmpl-" + c.id, Created: e.now(), Model: c.model, Usage: c.usageOf(len(t.tokens))}
 	chunk := base

@@ -7,7 +7,8 @@
 // wait behind them in order of arrival, a request takes TTFT until its first token and ITL for each further one, and
 // its slot is free the moment its last token is made or its client has left. Config.Knee bounds the throughput of the
 // batch, however many slots it has. Text is deterministic. A prompt that begins with "echo:" is answered with its own
-// words; the answer to a prompt that begins with "wide:" and a number has tokens of that many bytes.
+// words; the answer to a prompt that begins with "wide:" and a number has tokens of that many bytes; a prompt such as
+// "call: weather {\"city\":\"Paris\"}" is answered with a call of that tool, if the request has tools.
 //
 // It serves chat completions, completions, responses, embeddings, rerank, images, audio (transcriptions, translations,
 // speech) and the model list, each plain and, where the API has it, streamed; and realtime over WebSocket, where a

@@ -7,6 +7,7 @@ type messagesBody struct {
 	System    any    `json:"system"`
 	Messages  any    `json:"messages"`
 	Stream    bool   `json:"stream"`
+	Tools     []any  `json:"tools"`
 }
 
 func (b *messagesBody) call() (*call, error) {
@@ -16,6 +17,7 @@ func (b *messagesBody) call() (*call, error) {
 	}
 	c.prompt.add(b.System)
 	c.prompt.add(b.Messages)
+	c.tool = toolOf(b.Tools, c.prompt.last)
 	return c, c.wanted("max_tokens", b.MaxTokens)
 }
 
@@ -59,34 +61,45 @@ func (c *call) messagesUsageOf(kind string, output int) messagesUsage {
 
 // messages is /v1/messages.
 func messages(e *Engine, c *call) answer {
-	t := e.generate(c)
+	t, block := c.messageBlock(e)
 	u := c.messagesUsageOf(e.c.Kind, len(t.tokens))
-	reason := "end_turn"
-	if t.cut {
-		reason = "max_tokens"
-	}
 	message := func(content []object, reason any, usage object) object {
 		return object{"id": "msg_" + c.id, "type": "message", "role": "assistant", "model": c.model, "content": content,
 			"stop_reason": reason, "stop_sequence": nil, "usage": usage}
 	}
-	a := t.answer(func() []byte {
-		return marshal(message([]object{{"type": "text", "text": t.String()}}, reason, u.whole))
-	})
+	a := t.answer(func() []byte { return marshal(message([]object{block.whole()}, block.reason, u.whole)) })
 	a.streamed = c.stream
 	a.open = messagesEvent(nil, "message_start", object{"message": message([]object{}, nil, u.start)})
-	first := messagesEvent(nil, "content_block_start", object{"index": 0, "content_block": object{"type": "text", "text": ""}})
+	first := messagesEvent(nil, "content_block_start", object{"index": 0, "content_block": block.empty})
 	a.token = func(dst []byte, i int) []byte {
 		if i == 0 {
 			dst = append(dst, first...)
 		}
-		dst = append(dst, "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":"...)
-		return append(appendJSON(dst, t.tokens[i]), "}}\n\n"...)
+		return block.delta(dst, i)
 	}
 	a.tail = messagesEvent(nil, "content_block_stop", object{"index": 0})
-	a.tail = messagesEvent(a.tail, "message_delta", object{"delta": object{"stop_reason": reason, "stop_sequence": nil}, "usage": u.delta})
+	a.tail = messagesEvent(a.tail, "message_delta", object{"delta": object{"stop_reason": block.reason, "stop_sequence": nil}, "usage": u.delta})
 	a.end = messagesEvent(nil, "message_stop", object{})
 	e.messagesFailure(&a)
 	return a
+}
+
+// messageBlock returns what the engine says to a request, in tokens and as a block of a message.
+func (c *call) messageBlock(e *Engine) (text, messageBlock) {
+	if c.tool != nil {
+		return c.tool.text(), c.tool.block(c.id)
+	}
+	t := e.generate(c)
+	block := messageBlock{empty: object{"type": "text", "text": ""}, reason: "end_turn"}
+	block.whole = func() object { return object{"type": "text", "text": t.String()} }
+	if t.cut {
+		block.reason = "max_tokens"
+	}
+	block.delta = func(dst []byte, p int) []byte {
+		dst = append(dst, "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":"...)
+		return append(appendJSON(dst, t.tokens[p]), "}}\n\n"...)
+	}
+	return t, block
 }
 
 // messagesFailure sets what the engine's kind sends when it fails in mid-stream: SGLang ends the message nevertheless, and Ollama says nothing.

@@ -17,6 +17,7 @@ type ollamaBody struct {
 	Suffix   string `json:"suffix"`
 	Input    any    `json:"input"`
 	Stream   *bool  `json:"stream"`
+	Tools    []any  `json:"tools"`
 	Options  struct {
 		NumPredict *int `json:"num_predict"`
 	} `json:"options"`
@@ -36,22 +37,26 @@ func (b *ollamaBody) call() (*call, error) {
 			c.prompt.add(v)
 		}
 	}
+	c.tool = toolOf(b.Tools, c.prompt.last)
 	return c, nil
 }
 
 // ollamaChat is /api/chat.
 func ollamaChat(e *Engine, c *call) answer {
-	return ollamaText(e, c, func(said string) (string, any) { return "message", object{"role": "assistant", "content": said} })
+	if c.tool != nil {
+		t := text{tokens: []string{c.tool.arguments}} // Ollama sends a call in one piece
+		return ollamaText(t, c, func(said string) (string, any) { return "message", c.tool.ollamaMessage(c.id, said) })
+	}
+	return ollamaText(e.generate(c), c, func(said string) (string, any) { return "message", object{"role": "assistant", "content": said} })
 }
 
 // ollamaComplete is /api/generate with a prompt.
 func ollamaComplete(e *Engine, c *call) answer {
-	return ollamaText(e, c, func(said string) (string, any) { return "response", said })
+	return ollamaText(e.generate(c), c, func(said string) (string, any) { return "response", said })
 }
 
 // ollamaText is a text in lines: each is an object with a piece of it in a field, the last one has no piece and is done.
-func ollamaText(e *Engine, c *call, piece func(string) (field string, value any)) answer {
-	t := e.generate(c)
+func ollamaText(t text, c *call, piece func(string) (field string, value any)) answer {
 	line := func(said string) object {
 		field, value := piece(said)
 		return object{"model": c.model, "created_at": time.Now().UTC().Format(time.RFC3339Nano), field: value, "done": false}

@@ -21,10 +21,11 @@ type call struct {
 	stream  bool
 	usage   bool // stream_options.include_usage
 	inputs  []prompt
-	prompt  prompt // all inputs together
-	limit   int    // most tokens wanted; 0: no limit given
-	cached  int    // cached tokens of a prompt, at most its own
-	big     bool   // answer with 50 MiB
+	prompt  prompt    // all inputs together
+	limit   int       // most tokens wanted; 0: no limit given
+	cached  int       // cached tokens of a prompt, at most its own
+	big     bool      // answer with 50 MiB
+	tool    *toolCall // asked for; nil: none
 	options options
 }
 
@@ -63,6 +64,7 @@ type payload struct {
 	Dimensions          int    `json:"dimensions"`
 	StreamFormat        string `json:"stream_format"`
 	Bytes               int    `json:"bytes"`
+	Tools               []any  `json:"tools"`
 }
 
 // reader reads one request to its end. It returns the call, and the bytes read for the record.
@@ -132,6 +134,7 @@ func (p *payload) call() (*call, error) {
 	for _, v := range []any{p.Messages, p.Prompt, p.Input, p.Query} {
 		c.prompt.add(v)
 	}
+	c.tool = toolOf(p.Tools, c.prompt.last)
 	return c, nil
 }
 
