@@ -60,7 +60,7 @@ type Config struct {
 
 	Tracer *tracing.Tracer // records spans of requests; nil = none are recorded
 
-	Links           bool // requests to other servers share connections: see [peer.Client]
+	NoLinks         bool // each request to another server has a connection of its own: see [peer.Client]
 	WithoutListener bool // requests come only by Do, so there are no metrics of connections
 }
 
@@ -118,7 +118,7 @@ func New(c Config) (*Server, error) {
 	s.name = hop.NodeName(c.Colo, c.Node)
 	s.path = []string{s.name}
 	s.process = c.Node + "/" + s.boot
-	s.client = &peer.Client{Colo: c.Colo, Node: c.Node, Transport: s.transport, Keys: c.Keys, Peers: c.Peers, Via: c.Via, Multiplex: c.Links}
+	s.client = &peer.Client{Colo: c.Colo, Node: c.Node, Transport: s.transport, Keys: c.Keys, Peers: c.Peers, Via: c.Via, Multiplex: !c.NoLinks}
 	s.sender = &liveness.Sender{Client: s.client, Watcher: liveness.New(liveness.Config{Alive: s.client.Alive, Timings: c.Liveness})}
 	s.replays, s.tokenLog = hop.NewReplayGuard(s.boot), newTokenLog()
 	s.applied.Store(newAppliedTable(fleet.NewTable(fleet.Contents{})))

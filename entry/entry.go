@@ -56,8 +56,8 @@ type Config struct {
 	Peers         *peertls.TrustStore // for mutual TLS with colo servers; nil = without TLS
 	// Via returns the address to connect to instead of that of a server, see [peer.Client]; nil = the server's own.
 	Via func(peer.Server) (address string)
-	// Links lets requests to colo servers share connections: see [peer.Client].
-	Links bool
+	// NoLinks gives each request to a colo server a connection of its own: see [peer.Client].
+	NoLinks bool
 	// Local returns the way to a colo server that runs in this process, or nil for any other; nil = all run elsewhere.
 	Local func(*fleet.Server) peer.Func
 	// MarkDead says that the servers with these keys, whose leases have expired, do not live any more; nil = that is not looked for.
@@ -135,7 +135,7 @@ func New(c Config) (*Entry, error) {
 		inflight:  inflight,
 	}
 	e.observed = newObservations(c.Table, func(s *fleet.Server) bool { return e.local(s) != nil })
-	client := &peer.Client{Node: c.Node, Transport: e.transport, Keys: c.Keys, Peers: c.Peers, Via: c.Via, Multiplex: c.Links}
+	client := &peer.Client{Node: c.Node, Transport: e.transport, Keys: c.Keys, Peers: c.Peers, Via: c.Via, Multiplex: !c.NoLinks}
 	e.sender = &liveness.Sender{Client: client, Watcher: liveness.New(e.watcherConfig())}
 	e.metrics = metrics.NewEntry(c.Metrics, c.Table, func() []metrics.ModelState { return e.active.states(c.Table()) }, c.MaxAccounts)
 	e.http = server.New(server.Config{

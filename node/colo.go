@@ -101,7 +101,7 @@ func (r *runtime) newColoServer(c *ColoConfig) (*colo.Server, error) {
 	}
 	settings := r.coloSettings(c)
 	settings.Metrics, settings.Peers, settings.Via, settings.Liveness, settings.MaxConns = r.metrics, peers, c.Via, c.Liveness, c.maxConns()
-	settings.Links = c.Links
+	settings.NoLinks = c.NoLinks
 	settings.Homes = func(pool string) colo.Home { return r.siblings.home(pool) }
 	settings.Owned = func(asker homes.Process, about string) homes.Answer { return r.siblings.keeper.Answer(asker, about) }
 	srv, err := colo.New(settings)

@@ -61,7 +61,7 @@ func RunEntry(ctx context.Context, c EntryConfig, serving func(Running)) error {
 	if err != nil {
 		return err
 	}
-	settings.Metrics, settings.Peers, settings.Via, settings.Liveness, settings.Links = r.metrics, peers, c.Via, c.Liveness, c.Links
+	settings.Metrics, settings.Peers, settings.Via, settings.Liveness, settings.NoLinks = r.metrics, peers, c.Via, c.Liveness, c.NoLinks
 	e, err := entry.New(settings)
 	if err != nil {
 		return err

@@ -74,7 +74,7 @@ type Config struct {
 	// proxy in front of it; nil = to the server's own address. It is called for each request, by several goroutines at once.
 	Via func(peer.Server) (address string)
 
-	Links bool // requests to other nodes share connections: see [peer.Client.Multiplex]
+	NoLinks bool // each request to another node has a connection of its own: see [peer.Client.Multiplex]
 }
 
 // Running describes a node that serves requests.

@@ -76,7 +76,7 @@ type Config struct {
 	BodyMemory      int64                     // likewise
 	MetricsAccounts int                       // likewise
 	Liveness        liveness.Timings          // likewise
-	Links           bool                      // requests between nodes share connections
+	NoLinks         bool                      // see [node.Config]
 	Documents       []document.Raw            // after the demo's own, which they may replace
 	Author          etcd.Author               // of the documents, in the history
 	Progress        func(string)              // called with each step of the start; nil = not called
@@ -289,7 +289,7 @@ func (b *allInOne) lockDir() error {
 func (b *allInOne) node(name, place, listen, admin string) node.Config {
 	c := node.Config{
 		Node: name, Listen: listen, Admin: admin, AdminTokens: b.config.AdminTokens, Etcd: []string{b.fleet.Etcd}, Keys: b.keysOf(name), Drain: b.config.Drain,
-		DataDir: filepath.Join(b.fleet.Dir, "nodes"), WriteStall: b.config.WriteStall, BodyMemory: b.config.BodyMemory, MetricsAccounts: b.config.MetricsAccounts, Liveness: b.config.Liveness, Links: b.config.Links,
+		DataDir: filepath.Join(b.fleet.Dir, "nodes"), WriteStall: b.config.WriteStall, BodyMemory: b.config.BodyMemory, MetricsAccounts: b.config.MetricsAccounts, Liveness: b.config.Liveness, NoLinks: b.config.NoLinks,
 		FilesPerConn: filesPerConn, Logger: b.logger(name),
 	}
 	if b.config.Latency != nil {

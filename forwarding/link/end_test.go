@@ -141,17 +141,6 @@ func TestRefusedStreamWasNotSent(t *testing.T) {
 	}
 }
 
-// TestSilence has a peer that answers nothing.
-func TestSilence(t *testing.T) {
-	t.Parallel()
-	peer := newRawPeer(t)
-	s := peer.open("x")
-	_ = s.SetReadDeadline(time.Now().Add(time.Minute))
-	if _, err := s.Read(make([]byte, 1)); !errors.Is(err, link.ErrBroken) || !strings.Contains(err.Error(), "ping") {
-		t.Errorf("a silent peer: %v", err)
-	}
-}
-
 func TestSilenceIsAllowedWithoutStreamsAndWithPongs(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, func(s *link.Stream) { _, _ = s.Read(make([]byte, 10)); _, _ = s.Read(make([]byte, 1)) })

@@ -22,6 +22,8 @@ type Config struct {
 	TryWrite func(p []byte) (int, error)
 	// Accept is called by the link's reader with each stream that the other side opens, and must not wait; nil = this side opens the streams.
 	Accept func(*Stream)
+	// Limit, unless it is nil, bounds the streams that are accepted.
+	Limit *Limit
 	// Flusher, unless it is nil, writes what [Stream.TryWrite] has left, and is called by the reader after each round.
 	Flusher *Flusher
 	// Rest, unless it is nil, is called by the reader after a round with many frames, to let more arrive before the next.
@@ -32,6 +34,7 @@ type Config struct {
 type Link struct {
 	conn    net.Conn
 	accept  func(*Stream)
+	limit   *Limit
 	flusher *Flusher
 	rest    func()
 	sender  sender
@@ -39,6 +42,7 @@ type Link struct {
 	waiters sync.Pool // of *waiter
 	buffers sync.Pool // of *buffer
 	rounds  atomic.Uint64
+	silent  atomic.Bool   // the other side has not answered a ping: no further stream is opened
 	steps   uint64        // calls of functions of OnArrival; of the reader
 	done    chan struct{} // closed at the end of Run
 	stop    chan struct{} // closed with the connection
@@ -58,7 +62,7 @@ var errEnded = errors.New("the link has ended")
 // New returns a link. The caller must call Run.
 func New(c Config) *Link {
 	l := &Link{
-		conn: c.Conn, accept: c.Accept, flusher: c.Flusher, rest: c.Rest,
+		conn: c.Conn, accept: c.Accept, limit: c.Limit, flusher: c.Flusher, rest: c.Rest,
 		waiters: sync.Pool{New: newWaiter}, buffers: sync.Pool{New: newBuffer},
 		done: make(chan struct{}), stop: make(chan struct{}), streams: map[uint32]*Stream{},
 	}
@@ -147,10 +151,13 @@ func (l *Link) add(s *Stream) error {
 // lastID is the highest id of a stream.
 const lastID = 1<<32 - 1
 
-// remove forgets a stream.
-func (l *Link) remove(id uint32) {
+// forget removes a stream that has ended. It is called once for each, also after the link has broken.
+func (l *Link) forget(s *Stream) {
+	if s.limited {
+		l.limit.release()
+	}
 	l.mu.Lock()
-	delete(l.streams, id)
+	delete(l.streams, s.id)
 	over := l.isOverLocked()
 	l.mu.Unlock()
 	if over {
@@ -198,11 +205,11 @@ func (l *Link) Streams() int {
 	return len(l.streams)
 }
 
-// Usable reports whether a stream can be opened.
+// Usable reports whether a stream can be opened, and the other side shows signs of life.
 func (l *Link) Usable() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return !l.draining && len(l.streams) < maxOpened && l.last < lastID
+	return !l.draining && !l.silent.Load() && len(l.streams) < maxOpened && l.last < lastID
 }
 
 // Done returns a channel that is closed when the link has ended.

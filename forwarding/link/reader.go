@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"time"
 )
 
 const (
@@ -14,13 +13,6 @@ const (
 	readSize = 64 << 10
 	// busyRound is how many calls of functions of OnArrival make a round busy.
 	busyRound = 4
-	// silenceTick is how often the silence of the other side is looked at.
-	silenceTick = time.Second
-	// ticksToPing is how many ticks of silence, while there are streams, lead to a ping; ticksToBreak how many break the link.
-	ticksToPing  = 2
-	ticksToBreak = 10
-	// ticksToEnd is after how many ticks without streams, or bytes to be written, the accepting side ends a link that is draining, if the other side has not.
-	ticksToEnd = 5
 )
 
 // read handles frames until the connection fails. It never waits for anything else.
@@ -121,34 +113,40 @@ func (l *Link) handleOpen(f *frame) error {
 	}
 	s := l.NewStream()
 	s.id = f.stream
-	full, err := l.register(s)
+	accepted, refused, err := l.register(s)
 	if err != nil {
 		return err
 	}
-	if full {
+	if refused {
 		return l.answer(frame{kind: kindReset, flags: flagRefused, stream: f.stream})
 	}
 	if _, err := s.arrived(f.payload, f.flags&flagFin != 0); err != nil {
 		return err
 	}
-	if l.stream(s.id) != nil { // else it came behind GoAway
+	if accepted { // else it came behind GoAway
 		l.accept(s)
 	}
 	return nil
 }
 
-// register adds a stream of the other side, unless this side is draining. It reports whether there are too many.
-func (l *Link) register(s *Stream) (full bool, err error) {
+// register adds a stream of the other side, unless this side is draining. It reports whether it was added, and whether it is refused, since there are too many.
+func (l *Link) register(s *Stream) (accepted, refused bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.last == lastID || s.id != l.last+1 {
-		return false, fmt.Errorf("%w: stream %d is opened after stream %d", errProtocol, s.id, l.last)
+		return false, false, fmt.Errorf("%w: stream %d is opened after stream %d", errProtocol, s.id, l.last)
 	}
 	l.last = s.id
-	if full = len(l.streams) >= maxStreams; !full && !l.draining {
-		l.streams[s.id] = s
+	switch {
+	case len(l.streams) >= maxStreams:
+		return false, true, nil
+	case l.draining:
+		return false, false, nil
+	case !l.limit.take():
+		return false, true, nil
 	}
-	return full, nil
+	l.streams[s.id], s.limited = s, true
+	return true, false, nil
 }
 
 // handleGoAway stops opening streams. Those after the last that was accepted have not been sent.
@@ -172,49 +170,6 @@ func (l *Link) handleGoAway(final uint32) error {
 		return errEnded
 	}
 	return nil
-}
-
-// watch breaks the link if the other side is silent although there are streams, and does not answer a ping; and it ends a link that is draining.
-func (l *Link) watch() {
-	tick := time.NewTicker(silenceTick)
-	defer tick.Stop()
-	silent, before, drained := 0, uint64(0), 0
-	for {
-		select {
-		case <-tick.C:
-		case <-l.stop:
-			return
-		}
-		if drained++; !l.isDrained() {
-			drained = 0
-		}
-		if drained == ticksToEnd {
-			l.end()
-			return
-		}
-		rounds := l.rounds.Load()
-		if silent++; rounds != before || l.Streams() == 0 {
-			silent, before = 0, rounds
-		}
-		switch silent {
-		case ticksToPing:
-			l.sender.push(frame{kind: kindPing})
-			l.sender.flush()
-		case ticksToBreak:
-			l.fail(fmt.Errorf("no answer to a ping within %s", (ticksToBreak-ticksToPing)*silenceTick))
-			return
-		}
-	}
-}
-
-// isDrained reports whether the link is draining, and has neither streams nor bytes to be written.
-func (l *Link) isDrained() bool {
-	if l.sender.pending() > 0 { // before the link's mutex, which is locked after the sender's
-		return false
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.draining && len(l.streams) == 0
 }
 
 // isEnd reports whether an error is that of a connection that was closed in order, by either side.

@@ -5,14 +5,13 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
 const (
 	// maxPending is how many bytes may wait for the connection before streams wait for their turn.
 	maxPending = 1 << 20
-	// writeStall is how long the connection may take nothing before the link has broken.
-	writeStall = 30 * time.Second
 	// maxAnswers is how many bytes may wait for the connection when the other side asks for more, by pings and by streams that are refused. Nothing else bounds
 	// what is sent for those.
 	maxAnswers = 4 << 20
@@ -32,6 +31,8 @@ type sender struct {
 	fail     func(error)                 // called without the mutex
 	left     chan struct{}               // wakes the writer; capacity 1
 	stop     <-chan struct{}             // closed with the connection
+
+	taken atomic.Uint64 // bytes that the connection has taken
 
 	mu      sync.Mutex // guards the fields below
 	out     []byte     // frames that no goroutine writes yet
@@ -136,6 +137,7 @@ func (s *sender) tryWriteLocked() bool {
 	p := s.takeLocked()
 	s.mu.Unlock()
 	n, err := s.tryWrite(p)
+	s.taken.Add(uint64(n))
 	s.mu.Lock()
 	s.ended += uint64(n)
 	if err != nil {
@@ -226,16 +228,14 @@ func (s *sender) writeAll() error {
 	return nil
 }
 
-// writeOut writes p, of which each piece must be taken within writeStall.
+// writeOut writes p in pieces, for as long as that takes: see [watcher].tickStall.
 func (s *sender) writeOut(p []byte) (n int, err error) {
 	for n < len(p) && err == nil {
 		var taken int
-		if err = s.conn.SetWriteDeadline(time.Now().Add(writeStall)); err == nil {
-			taken, err = s.conn.Write(p[n:min(n+maxKept, len(p))])
-		}
+		taken, err = s.conn.Write(p[n:min(n+maxKept, len(p))])
+		s.taken.Add(uint64(taken))
 		n += taken
 	}
-	_ = s.conn.SetWriteDeadline(time.Time{}) // else it would hold for tryWrite
 	return n, err
 }
 

@@ -24,6 +24,8 @@ var (
 type Stream struct {
 	link *Link
 	id   uint32 // 0 = not open yet
+	// limited reports that it counts for the limit of the link.
+	limited bool
 
 	mu     sync.Mutex // guards the fields below
 	in     *buffer    // what has arrived and was not read; nil = nothing
@@ -67,7 +69,7 @@ func (s *Stream) Close() error {
 	default:
 		sender.pushLater(last)
 	}
-	s.link.remove(s.id)
+	s.link.forget(s)
 	return nil
 }
 
@@ -113,7 +115,7 @@ func (s *Stream) Finish() {
 		_ = s.Close()
 		return
 	}
-	s.link.remove(s.id)
+	s.link.forget(s)
 }
 
 // Abort makes Close reset the stream behind what was written, so that the other side does not take that for complete.

@@ -93,7 +93,7 @@ func (f *NodeFlags) Flags(listen, admin string) []cli.Flag {
 		&cli.StringFlag{Name: "peer-tls-key", Destination: &c.PeerTLS.Key, Usage: "PEM `FILE` with the key of -peer-tls-cert"},
 		&cli.StringFlag{Name: "peer-tls-ca", Destination: &c.PeerTLS.CA,
 			Usage: "PEM `FILE` with the authorities that must have signed the certificates of other nodes"},
-		&cli.BoolFlag{Name: "multiplex", Destination: &f.multiplex,
+		&cli.BoolFlag{Name: "multiplex", Value: true, Destination: &f.multiplex,
 			Usage: "send requests to other nodes over links, a few shared connections, instead of a connection for each running request"},
 	)
 }
@@ -139,7 +139,7 @@ func (f *NodeFlags) Config() (node.Config, error) {
 		return node.Config{}, fmt.Errorf("flag -node is missing: every node has a name of its own")
 	}
 	c := f.PlaceConfig()
-	c.Links = f.multiplex
+	c.NoLinks = !f.multiplex
 	c.Etcd, c.Keys, c.KeyFile = strings.Split(f.etcd, ","), keys, f.keyFile
 	return c, nil
 }

@@ -22,7 +22,7 @@ type linkedFleet struct{ *fleettest.Fleet }
 func startLinked(t *testing.T, slots int, documents string) *linkedFleet {
 	t.Helper()
 	latency := onebox.Latency{onebox.Pair{onebox.EntryPlace, "ams"}: 2 * time.Millisecond} // through a proxy
-	f := &linkedFleet{fleettest.Start(t, onebox.Config{Engine: fleettest.SteadyEngine(slots), Colos: []string{"ams"}, Latency: latency, Links: true}, documents)}
+	f := &linkedFleet{fleettest.Start(t, onebox.Config{Engine: fleettest.SteadyEngine(slots), Colos: []string{"ams"}, Latency: latency}, documents)}
 	f.WatchShared(48 + slots)
 	f.awaitLink()
 	return f
