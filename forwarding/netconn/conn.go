@@ -66,6 +66,18 @@ func Wrap(outer net.Conn, socket *Socket, secure *TLSConn) *Conn {
 	return &Conn{Conn: outer, socket: socket, tls: secure, wraps: true}
 }
 
+// PeerExpires returns when the certificate of the other side expires, or zero without TLS.
+func (c *Conn) PeerExpires() time.Time {
+	if c.tls == nil {
+		return time.Time{}
+	}
+	certificates := c.tls.Conn().ConnectionState().PeerCertificates
+	if len(certificates) == 0 {
+		return time.Time{}
+	}
+	return certificates[0].NotAfter
+}
+
 // Cancel makes current and later reads and writes fail with [ErrCancelled]. The order matters: Cancel sets the flag before the
 // deadline, and Read and WriteWithin move the deadline before they check the flag, so they notice one of the two.
 func (c *Conn) Cancel() {

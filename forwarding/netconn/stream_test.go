@@ -19,7 +19,7 @@ func streamPair(t *testing.T, serve func(*link.Stream)) (c *netconn.Conn, flush 
 	t.Helper()
 	near, far := testkit.TCPPair(t)
 	flusher := new(link.Flusher)
-	client := netconn.NewLink(netconn.New(netconn.NewSocket(near), nil), nil, flusher)
+	client := netconn.NewLink(netconn.New(netconn.NewSocket(near), nil), nil, nil, flusher)
 	handled := make(chan struct{})
 	server := netconn.NewLink(netconn.New(netconn.NewSocket(far), nil), func(s *link.Stream) {
 		go func() {
@@ -27,7 +27,7 @@ func streamPair(t *testing.T, serve func(*link.Stream)) (c *netconn.Conn, flush 
 			defer s.Close()
 			serve(s)
 		}()
-	}, flusher)
+	}, nil, flusher)
 	go func() { _ = client.Run() }()
 	go func() { _ = server.Run() }()
 	c = netconn.NewOverStream(client.NewStream())

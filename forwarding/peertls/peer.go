@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"time"
 )
 
 // TrustedPeer is a node to connect to, whose certificate is verified. The zero value stands for any server, without mutual TLS.
@@ -19,6 +20,14 @@ func (p TrustedPeer) ClientTLS() *tls.Config {
 		return nil
 	}
 	return p.store.clientTLS(p.Identity)
+}
+
+// Expires returns when this node's certificate expires, or zero without mutual TLS.
+func (p TrustedPeer) Expires() time.Time {
+	if p.store == nil {
+		return time.Time{}
+	}
+	return p.store.Expires()
 }
 
 // Version changes when the certificates by which the peer is verified change. It is 0 without mutual TLS.

@@ -21,6 +21,7 @@ import (
 type links struct {
 	logger  *slog.Logger
 	flusher *link.Flusher // may be nil
+	limit   *link.Limit   // of streams: as many as connections
 	workers workers
 	running sync.WaitGroup // goroutines that serve links
 
@@ -66,7 +67,7 @@ func (s *Server) AcceptLink(rc *fasthttp.RequestCtx) bool {
 // serve serves the streams of a link, over the connection c, until it ends.
 func (l *links) serve(c *serverConn) {
 	defer func() { _ = c.Close() }()
-	served := netconn.NewLink(wrapHijacked(c), func(s *link.Stream) { l.workers.give(newStreamConn(c, s)) }, l.flusher)
+	served := netconn.NewLink(wrapHijacked(c), func(s *link.Stream) { l.workers.give(newStreamConn(c, s)) }, l.limit, l.flusher)
 	l.add(served)
 	defer l.remove(served)
 	if err := served.Run(); err != nil {

@@ -39,8 +39,13 @@ func serveLinked(t *testing.T, handle func(*fasthttp.RequestCtx, *linked)) *link
 
 func acceptLinks(t *testing.T, handle func(*fasthttp.RequestCtx, *linked)) *linked {
 	t.Helper()
+	return acceptLinksWith(t, server.Config{}, handle)
+}
+
+func acceptLinksWith(t *testing.T, config server.Config, handle func(*fasthttp.RequestCtx, *linked)) *linked {
+	t.Helper()
 	l, ready := &linked{}, make(chan struct{})
-	l.Drainable = forwardtest.Serve(t, func(rc *fasthttp.RequestCtx) {
+	config.Handle = func(rc *fasthttp.RequestCtx) {
 		<-ready
 		if string(rc.Path()) != hop.PathLink {
 			handle(rc, l)
@@ -49,7 +54,8 @@ func acceptLinks(t *testing.T, handle func(*fasthttp.RequestCtx, *linked)) *link
 		if !l.AcceptLink(rc) {
 			rc.SetStatusCode(http.StatusBadRequest)
 		}
-	})
+	}
+	l.Drainable = forwardtest.ServeConfig(t, config)
 	close(ready)
 	return l
 }
@@ -302,5 +308,37 @@ func TestNoLink(t *testing.T) {
 	if answer, _, err := forwardtest.ReadStream(s); err != nil || answer.StatusCode != http.StatusBadRequest {
 		t.Errorf("a link over a link: %v", err)
 	}
+	l.stop()
+}
+
+// A node that opens many streams gets as many as connections, over all of its links, and nothing is done for further ones.
+func TestStreamsAreBounded(t *testing.T) {
+	t.Parallel()
+	const most = 4
+	release := make(chan struct{})
+	l := acceptLinksWith(t, server.Config{MaxConns: most}, func(*fasthttp.RequestCtx, *linked) { <-release })
+	l.link = forwardtest.OpenLink(t, forwardtest.MustDial(t, l.Drainable).TCPConn, "")
+	second := forwardtest.OpenLink(t, forwardtest.MustDial(t, l.Drainable).TCPConn, "")
+	const request = "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+	var served []*link.Stream
+	for range most {
+		served = append(served, forwardtest.OpenStream(t, second, request))
+	}
+	l.WaitFor(func() bool { return l.LinkStats() == server.LinkStats{Links: 2, Streams: most} })
+	for range 1000 {
+		s := forwardtest.OpenStream(t, l.link, request)
+		if _, _, err := forwardtest.ReadStream(s); !errors.Is(err, link.ErrNotSent) {
+			t.Fatalf("a stream too many: %v", err)
+		}
+		_ = s.Close()
+	}
+	close(release)
+	for _, s := range served {
+		if answer, _, err := forwardtest.ReadStream(s); err != nil || answer.StatusCode != 200 {
+			t.Errorf("a stream within the limit: %v, %v", answer, err)
+		}
+		_ = s.Close()
+	}
+	second.GoAway()
 	l.stop()
 }

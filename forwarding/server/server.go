@@ -88,7 +88,7 @@ type Server struct {
 func New(c Config) *Server {
 	s := &Server{inflight: c.Inflight, logger: c.Logger, tls: c.tls(), peers: c.Peers}
 	s.limiter = newConnLimiter(&c, s.tls != nil)
-	s.links.logger, s.links.flusher = c.Logger, c.Flusher
+	s.links.logger, s.links.flusher, s.links.limit = c.Logger, c.Flusher, link.NewLimit(s.limiter.maxTotal)
 	s.links.workers.serve = func(stream *serverConn) { _ = s.http.ServeConn(stream) } // which closes it
 	s.http = &fasthttp.Server{
 		Handler: func(rc *fasthttp.RequestCtx) {

@@ -1,5 +1,7 @@
 package transport
 
+import "time"
+
 // For external tests.
 const (
 	MaxInterim     = maxInterim
@@ -7,6 +9,9 @@ const (
 )
 
 var ErrMalformed = errMalformed
+
+// ExpireLinks ends links as Run does at a time.
+func (t *Transport) ExpireLinks(at time.Time) { t.links.expire(at) }
 
 // AppendHead appends what would be sent of r before its body.
 func (r *Request) AppendHead(b []byte) ([]byte, error) { return r.appendHead(b) }

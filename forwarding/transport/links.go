@@ -23,6 +23,8 @@ const (
 	streamsPerLink = 256
 	// maxLinkIdle is how long a link without streams is kept.
 	maxLinkIdle = time.Minute
+	// maxLinkAge is how long a link takes new requests, unless a certificate expires before.
+	maxLinkAge = time.Hour
 	// linkRetry is how long no link is opened to a target after one has broken, or could not be opened.
 	linkRetry = 5 * time.Second
 	// linkTimeout bounds the time to open a link.
@@ -55,6 +57,7 @@ type linkSet struct {
 type targetLink struct {
 	*link.Link
 	trustVersion uint64    // of the certificates at the handshake
+	until        time.Time // when it ends with its last stream: a certificate expires, or it is old
 	idleSince    time.Time // zero = it had streams when expire looked last
 }
 
@@ -69,16 +72,17 @@ func (l *links) take(r *Request) *link.Link {
 		l.targets[r.Target] = set
 	}
 	var best *link.Link
-	fewest := 0
+	fewest, usable := 0, 0
 	for _, one := range set.all {
 		if one.trustVersion != version || !one.Usable() {
 			continue
 		}
+		usable++
 		if n := one.Streams(); best == nil || n < fewest {
 			best, fewest = one.Link, n
 		}
 	}
-	if best == nil || fewest >= streamsPerLink && len(set.all) < maxLinks {
+	if best == nil || fewest >= streamsPerLink && usable < maxLinks {
 		l.openLocked(set, r)
 	}
 	return best
@@ -151,12 +155,24 @@ func (l *links) open(opener *Request) (*targetLink, error) {
 		return nil, fmt.Errorf("%w: it answers %d", errNoLink, response.HTTPStatus())
 	}
 	conn.Deadline = time.Time{}
-	return &targetLink{Link: netconn.NewLink(conn, nil, &l.flusher), trustVersion: version}, nil
+	until := earliest(time.Now().Add(maxLinkAge), opener.Target.Peer.Expires(), conn.PeerExpires())
+	return &targetLink{Link: netconn.NewLink(conn, nil, nil, &l.flusher), trustVersion: version, until: until}, nil
+}
+
+// earliest returns the earliest of several times, of which zero ones do not count.
+func earliest(first time.Time, others ...time.Time) time.Time {
+	for _, t := range others {
+		if !t.IsZero() && t.Before(first) {
+			first = t
+		}
+	}
+	return first
 }
 
 var errNoLink = errors.New("the server does not open a link")
 
-// expire ends links that have been idle for too long, or whose certificates have been replaced.
+// expire ends links that are old or have been idle for too long, or whose certificates have been replaced or have expired, with the last of their streams. Further
+// requests get another link.
 func (l *links) expire(now time.Time) {
 	for _, one := range l.expired(now) {
 		one.GoAway()
@@ -170,7 +186,7 @@ func (l *links) expired(now time.Time) (old []*targetLink) {
 	for to, set := range l.targets {
 		for _, one := range set.all {
 			switch {
-			case one.trustVersion != to.Peer.Version():
+			case one.trustVersion != to.Peer.Version() || !now.Before(one.until):
 				old = append(old, one)
 			case one.Streams() > 0:
 				one.idleSince = time.Time{}

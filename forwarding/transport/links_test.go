@@ -3,8 +3,11 @@ package transport_test
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"strings"
@@ -14,14 +17,17 @@ import (
 
 	"colonnade/forwarding/hop"
 	"colonnade/forwarding/link"
+	"colonnade/forwarding/peertls"
 	"colonnade/forwarding/transport"
 	"colonnade/internal/forwardtest"
 	"colonnade/internal/testkit"
+	"colonnade/internal/tlstest"
 )
 
 // linkServer answers requests, over links and over connections of their own.
 type linkServer struct {
 	address  string
+	target   transport.Target
 	answer   atomic.Pointer[func(net.Conn)] // answers a request, and returns when the exchange has ended
 	opened   atomic.Int32                   // links
 	overLink atomic.Int32                   // requests
@@ -33,27 +39,31 @@ type linkServer struct {
 func newLinkServer(t *testing.T, answer func(net.Conn)) *linkServer {
 	s := &linkServer{links: make(chan *link.Link, 10)}
 	s.answer.Store(&answer)
-	s.address = forwardtest.ListenRaw(t, func(c net.Conn) {
-		br := bufio.NewReader(c)
-		for {
-			r, err := http.ReadRequest(br)
-			if err != nil {
-				return
-			}
-			_, _ = io.Copy(io.Discard, r.Body)
-			switch {
-			case r.URL.Path != hop.PathLink:
-				s.alone.Add(1)
-				(*s.answer.Load())(c)
-			case s.refuse.Load():
-				_, _ = io.WriteString(c, "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
-			default:
-				s.serveLink(c)
-				return
-			}
-		}
-	})
+	s.address = forwardtest.ListenRaw(t, s.serve)
+	s.target = forwardtest.NewRequest(s.address).Target
 	return s
+}
+
+// serve serves a connection.
+func (s *linkServer) serve(c net.Conn) {
+	br := bufio.NewReader(c)
+	for {
+		r, err := http.ReadRequest(br)
+		if err != nil {
+			return
+		}
+		_, _ = io.Copy(io.Discard, r.Body)
+		switch {
+		case r.URL.Path != hop.PathLink:
+			s.alone.Add(1)
+			(*s.answer.Load())(c)
+		case s.refuse.Load():
+			_, _ = io.WriteString(c, "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
+		default:
+			s.serveLink(c)
+			return
+		}
+	}
 }
 
 func (s *linkServer) serveLink(c net.Conn) {
@@ -67,8 +77,9 @@ func (s *linkServer) serveLink(c net.Conn) {
 				return
 			}
 			_, _ = io.Copy(io.Discard, r.Body)
+			answer := *s.answer.Load()
 			s.overLink.Add(1)
-			(*s.answer.Load())(stream)
+			answer(stream)
 		}()
 	}})
 	s.links <- l
@@ -80,6 +91,7 @@ func (s *linkServer) setAnswer(answer func(net.Conn)) { s.answer.Store(&answer) 
 // request returns a request that may go over a link.
 func (s *linkServer) request() *transport.Request {
 	r := forwardtest.NewRequest(s.address)
+	r.Target = s.target
 	r.Link = func() *transport.Request {
 		return &transport.Request{Target: r.Target, Method: "GET", Path: hop.PathLink}
 	}
@@ -281,4 +293,84 @@ func TestCancelledExchangeResetsItsStream(t *testing.T) {
 	if n := s.opened.Load(); n != 1 {
 		t.Errorf("%d links after a cancellation, want the same one", n)
 	}
+}
+
+// hold sends a request over a link, which is answered once release is called.
+func (s *linkServer) hold(t *testing.T, tr *transport.Transport) (release func()) {
+	t.Helper()
+	before, held, answered := s.overLink.Load(), make(chan struct{}), make(chan error, 1)
+	s.setAnswer(func(c net.Conn) {
+		<-held
+		answerPlain(c)
+	})
+	go func() {
+		a, err := tr.Do(context.Background(), s.request(), forwardtest.ChatOptions)
+		if err == nil {
+			a.Close()
+		}
+		answered <- err
+	}()
+	testkit.WaitFor(t, "the request", func() bool { return s.overLink.Load() > before })
+	s.setAnswer(answerPlain)
+	return func() {
+		close(held)
+		if err := forwardtest.Receive(t, "the answer", answered); err != nil {
+			t.Errorf("a request on a link that ends: %v", err)
+		}
+	}
+}
+
+// A link that is old ends with its last stream, and further requests get another one.
+func TestOldLinkIsReplaced(t *testing.T) {
+	s, tr := newLinkServer(t, answerPlain), forwardtest.NewTransport(t)
+	served := s.awaitLink(t, tr)
+	release := s.hold(t, tr) // so the link is not idle
+	tr.ExpireLinks(time.Now().Add(59 * time.Minute))
+	if s.ask(t, tr); s.overLink.Load() != 2 {
+		t.Error("a link that is not an hour old takes no further requests")
+	}
+	tr.ExpireLinks(time.Now().Add(61 * time.Minute))
+	testkit.WaitFor(t, "another link", func() bool {
+		s.ask(t, tr)
+		return tr.LinkStats().Links == 2
+	})
+	over := s.overLink.Load()
+	if s.ask(t, tr); s.overLink.Load() != over+1 || served.Streams() != 1 {
+		t.Errorf("%d requests over links, %d on the old one; want %d and 1", s.overLink.Load(), served.Streams(), over+1)
+	}
+	release()
+	forwardtest.Receive(t, "the end of the old link", served.Done())
+	testkit.WaitFor(t, "the end of the old link", func() bool { return tr.LinkStats().Links == 1 })
+}
+
+// A link ends when a certificate of either side expires.
+func TestLinkEndsWithACertificate(t *testing.T) {
+	soon := func(c *x509.Certificate) { c.NotAfter = time.Now().Add(10 * time.Minute) }
+	f := func(own, server func(*x509.Certificate)) {
+		t.Helper()
+		ca := tlstest.NewCA(t, "fleet")
+		s := &linkServer{links: make(chan *link.Link, 10)}
+		answer := answerPlain
+		s.answer.Store(&answer)
+		config := &tls.Config{Certificates: []tls.Certificate{ca.Pair(forwardtest.Colo().String(), server)}} //nolint:gosec // a test
+		s.address = forwardtest.ListenRaw(t, func(c net.Conn) { s.serve(tls.Server(c, config)) })
+		files := forwardtest.NewFiles(t, ca, forwardtest.Entry(), own)
+		trusted, err := peertls.LoadTrustStore(peertls.Files(files), forwardtest.Entry(), slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.target = transport.PeerTarget(trusted, s.address, forwardtest.Colo())
+		tr := forwardtest.NewTransport(t)
+		served := s.awaitLink(t, tr)
+		release := s.hold(t, tr) // so the link is not idle
+		tr.ExpireLinks(time.Now().Add(9 * time.Minute))
+		if s.ask(t, tr); s.overLink.Load() != 2 {
+			t.Error("a link whose certificates are valid takes no further requests")
+		}
+		tr.ExpireLinks(time.Now().Add(11 * time.Minute))
+		release()
+		forwardtest.Receive(t, "the end of the link", served.Done())
+	}
+	f(soon, nil)
+	f(nil, soon)
 }
