@@ -53,7 +53,9 @@
 // A link that breaks ends all of its streams with an error, behind the bytes that had arrived; a stream whose end had arrived is not affected. The error wraps [ErrNotSent] if the other side
 // cannot have any byte of the stream: the connection has not taken it, or the other side has said so. Such a request can be sent elsewhere. After GoAway, a link ends with its last stream;
 // the side that opens streams closes the connection, since only it knows that it waits for nothing. If there are streams, and nothing arrives for 2 s, a ping
-// asks for an answer; after 8 s more without any bytes the link has broken.
+// asks for an answer. Without any bytes for 2 s more, the side that opens streams opens no further ones, and closes the connection when it has none; the other side may have been
+// stopped, and then it goes on with those that it has. The side that accepts streams breaks the link after 30 s more. So does either side when the connection has taken nothing
+// for 32 s, unless it is the side that opens streams, and hears nothing either.
 //
 // # Sources
 //

@@ -245,13 +245,24 @@ func (s *sender) close() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	for _, t := range s.turns {
-		t.waiter.wake()
-	}
+	s.wakeTurnsLocked()
 	if s.timer != nil {
 		s.timer.Stop()
 	}
 	return s.begun
+}
+
+// wakeTurns wakes the streams that wait for room, so that they look again.
+func (s *sender) wakeTurns() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.wakeTurnsLocked()
+}
+
+func (s *sender) wakeTurnsLocked() {
+	for _, t := range s.turns {
+		t.waiter.wake()
+	}
 }
 
 // turn is a stream that waits for room.

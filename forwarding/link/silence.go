@@ -84,6 +84,7 @@ func (w *watcher) tickSilence() error {
 	case w.silent < ticksToDoubt:
 	case l.accept == nil:
 		l.silent.Store(true)
+		l.sender.wakeTurns() // streams that are not open yet need not wait
 		if l.Streams() == 0 {
 			return errSilent
 		}

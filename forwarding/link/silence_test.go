@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -82,6 +83,18 @@ func TestSilentServerKeepsItsStreams(t *testing.T) {
 	})
 }
 
+// A stream that waits for room on a link to a silent server is not opened, so that it can be opened elsewhere.
+func TestSilentServerGetsNoWaitingStreams(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPipedLink(t, nil) // which nobody reads
+		fill(t, p.Link)
+		began := time.Now()
+		if _, err := p.Open([]byte("x"), true); !errors.Is(err, link.ErrNotSent) || time.Since(began) > 10*time.Second {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+	})
+}
+
 // A link to a silent server ends with its last stream.
 func TestSilentServerWithoutStreams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -154,12 +167,14 @@ func TestLinkThatTakesNothingHasBroken(t *testing.T) {
 			t.Fatal(err)
 		}
 		began := time.Now()
-		go func() {
+		var pings sync.WaitGroup
+		defer pings.Wait()
+		pings.Go(func() {
 			for p.Usable() {
 				p.send(kindPing, 0, 0)
 				time.Sleep(500 * time.Millisecond)
 			}
-		}()
+		})
 		err := <-p.ended
 		if took := time.Since(began); took < 20*time.Second || took > time.Minute || !strings.Contains(err.Error(), "taken nothing") {
 			t.Errorf("after %v: %v", took, err)

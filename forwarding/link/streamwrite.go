@@ -79,8 +79,11 @@ func (s *Stream) isSentLocked(flags uint8) bool { return s.id != 0 && (flags == 
 
 // checkWriteLocked returns an error if nothing may be written any more.
 func (s *Stream) checkWriteLocked() error {
-	if s.closed || s.finished {
+	switch {
+	case s.closed, s.finished:
 		return net.ErrClosed
+	case s.id == 0 && s.link.silent.Load():
+		return errSilent
 	}
 	return s.err
 }

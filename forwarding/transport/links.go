@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// MaxLinkBody is the longest body, in bytes, of a request over a link: a longer one has a connection of its own, since it would fill the window of its
-	// stream.
-	MaxLinkBody = 64 << 10
+	// MaxLinkBody is the longest body, in bytes, of a request over a link: with its head, it fits into the window of its stream. A longer one has a connection
+	// of its own, since it would wait for the server before it is sent.
+	MaxLinkBody = 48 << 10
 	// maxLinks is how many links to one target are used at once.
 	maxLinks = 4
 	// streamsPerLink is how many streams each link to a target has before another one is opened.
