@@ -63,7 +63,7 @@ func (w *watcher) tick() error {
 }
 
 // tickSilence returns an error if the other side has been silent for too long. The side that opens streams does not give up those that it has: the other process
-// may have been stopped, and it goes on with them when it continues, as on connections of their own. Whoever waits for a stream knows how long. The link takes no
+// may have been stopped, and it goes on with them when it continues, as on connections of their own. The reader of a stream knows how long to wait. The link takes no
 // further streams meanwhile, and ends with its last one.
 func (w *watcher) tickSilence() error {
 	l := w.link

@@ -86,7 +86,7 @@ func TestSilentServerKeepsItsStreams(t *testing.T) {
 // A stream that waits for room on a link to a silent server is not opened, so that it can be opened elsewhere.
 func TestSilentServerGetsNoWaitingStreams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPipedLink(t, nil) // which nobody reads
+		p := newPipedLink(t, nil) // without a reader
 		fill(t, p.Link)
 		began := time.Now()
 		if _, err := p.Open([]byte("x"), true); !errors.Is(err, link.ErrNotSent) || time.Since(began) > 10*time.Second {
