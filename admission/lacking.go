@@ -45,11 +45,12 @@ func newLackers(engines map[string]lack, now time.Time) *lackers {
 }
 
 // Excluded returns the endpoints that a request must not get, since they lack its model or its path. It costs next to nothing while no
-// endpoint of the pool lacks anything.
+// endpoint of the pool lacks anything, and each may have the path.
 func (p *Pool) Excluded(model, path string) (x permits.Exclusions) {
 	if all := p.lacking.Load(); all != nil {
 		x[0], x[1] = p.excluded(*all, model), p.excluded(*all, path)
 	}
+	x[2] = p.withoutPath(path)
 	return x
 }
 
@@ -81,9 +82,14 @@ func (p *Pool) HasIt(e *fleet.Endpoint, model, path string) bool {
 // LackedByAll returns what all endpoints of the pool lack that do not drain, of the model and the path of a request, and for how long that
 // holds at least. ok is false if an endpoint may have both, whether it is up or not.
 func (p *Pool) LackedByAll(model, path string) (l Lack, again time.Duration, ok bool) {
-	all, endpoints, now := p.lacking.Load(), *p.endpoints.Load(), time.Now()
-	if all == nil || len(endpoints) == 0 {
+	known, endpoints, now := p.lacking.Load(), *p.endpoints.Load(), time.Now()
+	without := p.withoutPath(path)
+	if known == nil && without == nil || len(endpoints) == 0 {
 		return Lack{}, 0, false
+	}
+	var all lacking
+	if known != nil {
+		all = *known
 	}
 	again = maxLack
 	withoutPath, serving := 0, 0
@@ -92,9 +98,11 @@ func (p *Pool) LackedByAll(model, path string) (l Lack, again time.Duration, ok 
 			continue
 		}
 		serving++
-		ofModel, ofPath := (*all)[model].of(url), (*all)[path].of(url)
+		ofModel, ofPath := all[model].of(url), all[path].of(url)
 		inModel, inPath := ofModel.Model != "" && ofModel.holds(now), ofPath.Path != "" && ofPath.holds(now)
 		switch {
+		case without.Has(url):
+			withoutPath++
 		case inPath:
 			withoutPath++
 			again = min(again, ofPath.until.Sub(now))

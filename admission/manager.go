@@ -25,6 +25,7 @@ type Manager struct {
 	healthCheck HealthCheck
 	logger      *slog.Logger
 	fence       *permits.Fence // of all pools
+	pathRule    PathRule
 
 	wake chan struct{} // to Run: the set of endpoints has changed
 

@@ -29,6 +29,7 @@ type Pool struct {
 	document  atomic.Pointer[fleet.Pool]
 	endpoints atomic.Pointer[map[string]member] // by URL
 	lacking   atomic.Pointer[lacking]           // nil: no endpoint lacks anything
+	paths     atomic.Pointer[pathExclusions]    // nil: none was asked for
 	ttft      ttftByClass
 }
 

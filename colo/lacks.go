@@ -79,9 +79,10 @@ func (c *call) lackedByAll() *refusal {
 // refusalFor returns the refusal of a request for which no endpoint has what it needs. Another colo may have it.
 func (c *call) refusalFor(l admission.Lack, again time.Duration) *refusal {
 	if l.Path != "" {
+		engines := c.engines()
 		return &refusal{
-			err:     openai.PathNotServed(c.model.Name, string(c.model.Type), l.Path),
-			verdict: hop.Verdict{Kind: hop.VerdictError, Reason: reasons.PathNotServed},
+			err:     openai.PathNotServed(c.model.Name, string(c.model.Type), l.Path, engines),
+			verdict: hop.Verdict{Kind: hop.VerdictError, Reason: reasons.PathNotServed, Engines: uint32(engines)},
 		}
 	}
 	refused := outOfCapacity(&permits.Refusal{Reason: permits.NoEndpoint, RetryAfter: again})

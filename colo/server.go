@@ -123,6 +123,7 @@ func New(c Config) (*Server, error) {
 	s.replays, s.tokenLog = hop.NewReplayGuard(s.boot), newTokenLog()
 	s.applied.Store(newAppliedTable(fleet.NewTable(fleet.Contents{})))
 	s.pools = admission.NewManager(c.Colo, s.probe, c.Logger)
+	s.pools.SetPathRule(pathRule)
 	s.metrics = metrics.NewColo(c.Metrics, s.table, s.Pools, c.MaxAccounts)
 	metrics.RegisterGrants(c.Metrics, s.GrantsEnabled)
 	metrics.RegisterOutOfTurn(c.Metrics, s.transport.Distrusted)

@@ -366,7 +366,7 @@ func (c *call) handleVisit(at attempt, visit hop.Visit, e *openai.Error) {
 		return
 	}
 	if v.Number == openai.NumberPathNotServed {
-		c.attempts.notSent(openai.PathNotServed(c.model.Name, string(c.model.Type), c.route.Path))
+		c.attempts.notSent(openai.PathNotServed(c.model.Name, string(c.model.Type), c.route.Path, openai.Engines(v.Engines)))
 		return
 	}
 	switch v.Kind {

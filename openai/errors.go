@@ -52,14 +52,18 @@ func UnknownURL(target string) *Error {
 // PathNotOfType returns the error for a path that models of the model's type do not serve.
 func PathNotOfType(model, modelType, path string) *Error {
 	return &Error{Row: row(NumberPathNotServed), Param: "model", Message: fmt.Sprintf("the model %q is of type %s, which does not serve %s: it serves %s",
-		Cut(model), modelType, path, pathsOf(modelType, path))}
+		Cut(model), modelType, path, pathsOf(modelType, path, 0))}
 }
 
-// PathNotServed returns the error for a path that no engine of the model has.
-func PathNotServed(model, modelType, path string) *Error {
+// PathNotServed returns the error for a path that no engine of the model has. engines are the kinds of its engines; none if they are not known.
+func PathNotServed(model, modelType, path string, engines Engines) *Error {
 	message := fmt.Sprintf("the engines of the model %q do not have %s", Cut(model), path)
-	if others := pathsOf(modelType, path); others != "" {
+	switch others := pathsOf(modelType, path, engines); {
+	case others == "":
+	case engines == 0:
 		message += fmt.Sprintf("; a model of type %s may serve %s", modelType, others)
+	default:
+		message += "; they may have " + others
 	}
 	return &Error{Row: row(NumberPathNotServed), Param: "model", Message: message, Reason: reasons.PathNotServed}
 }

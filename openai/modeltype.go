@@ -33,11 +33,12 @@ func (a API) AboutModels() bool {
 	return false
 }
 
-// pathsOf lists the paths that models of a type serve, but for one, as an error names them.
-func pathsOf(modelType, but string) string {
+// pathsOf lists the paths that models of a type serve, but for one, as an error names them. Unless engines is empty, it leaves out those that
+// none of the engines has.
+func pathsOf(modelType, but string, engines Engines) string {
 	var names []string
-	for _, row := range paths {
-		if row.path != but && TypeServes(modelType, row.api) {
+	for i := range paths {
+		if row := &paths[i]; row.path != but && TypeServes(modelType, row.api) && (engines == 0 || engines.have(row)) {
 			names = append(names, row.path)
 		}
 	}

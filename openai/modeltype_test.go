@@ -37,10 +37,24 @@ func TestTypeServes(t *testing.T) {
 		"/v1/rerank, /v2/rerank, /rerank, /v1/score, /score, /pooling, /tokenize, /detokenize, /api/embed, /api/embeddings"; e.Message != want || e.Status != 404 {
 		t.Errorf("%d %s, want %s", e.Status, e.Message, want)
 	}
-	e = openai.PathNotServed("llama", "chat", "/v1/responses")
+	e = openai.PathNotServed("llama", "chat", "/v1/responses", 0)
 	if want := `the engines of the model "llama" do not have /v1/responses; a model of type chat may serve /v1/chat/completions, ` +
 		"/v1/completions, /v1/messages, /v1/messages/count_tokens, /tokenize, /detokenize, /infill, /api/chat, /api/generate, /generate, /generate_stream"; e.Message != want {
 		t.Errorf("%s, want %s", e.Message, want)
+	}
+}
+
+// The error for a path that the engines do not have lists those that engines of their kinds have.
+func TestPathNotServedByEngines(t *testing.T) {
+	t.Parallel()
+	var engines openai.Engines
+	e := openai.PathNotServed("llama", "completion", "/infill", engines.With("tgi").With("ollama"))
+	want := `the engines of the model "llama" do not have /infill; they may have /v1/completions, /tokenize, /api/generate, /generate, /generate_stream`
+	if e.Message != want || e.Status != 404 {
+		t.Errorf("%d %s, want %s", e.Status, e.Message, want)
+	}
+	if a, b := engines.With("anything"), engines.With("openai"); a != b {
+		t.Errorf("an unknown kind: %b, not %b", a, b)
 	}
 }
 

@@ -119,14 +119,27 @@ const (
 // EngineHas returns what engines of a kind, as documents of endpoints name it, have for a route. An unknown kind is one that is compatible with
 // OpenAI's API. That an engine may have a path does not mean that each of its versions has it: see [LackOf].
 func EngineHas(kind string, r Route) Support {
-	row := rowsByPath[r.Path]
+	if row := rowsByPath[r.Path]; row != nil {
+		return row.support(kind)
+	}
+	return Unsupported
+}
+
+func (row *pathRow) support(kind string) Support {
+	if !slices.Contains(kinds, kind) {
+		kind = kindCompatible
+	}
 	switch {
-	case row == nil:
-		return Unsupported
 	case row.engines == nil || slices.Contains(row.engines, kind):
 		return Passed
 	case slices.Contains(row.through, kind):
 		return Translated
 	}
 	return Unsupported
+}
+
+// OfSomeEngines reports whether only some kinds of engines have the path of the route.
+func (r Route) OfSomeEngines() bool {
+	row := rowsByPath[r.Path]
+	return row != nil && row.engines != nil
 }

@@ -58,13 +58,14 @@ func hashOf(id string) uint64 {
 	return hash
 }
 
-// Exclusions are the sets of endpoints that a request must not get: that of its model and that of its path. The zero value excludes nothing.
-type Exclusions [2]*Exclusion
+// Exclusions are the sets of endpoints that a request must not get: that of its model, that of its path, and that of engines which never have
+// the path. The zero value excludes nothing.
+type Exclusions [3]*Exclusion
 
 // Has reports whether the endpoint with this ID is in one of the sets.
-func (x *Exclusions) Has(id string) bool { return x[0].Has(id) || x[1].Has(id) }
+func (x *Exclusions) Has(id string) bool { return x[0].Has(id) || x[1].Has(id) || x[2].Has(id) }
 
-func (x *Exclusions) none() bool { return x[0] == nil && x[1] == nil }
+func (x *Exclusions) none() bool { return *x == Exclusions{} }
 
 func (x *Exclusions) key() (key uint64) {
 	for _, set := range x {

@@ -50,6 +50,9 @@ type Verdict struct {
 	Unsent          bool          // no endpoint has begun with the request, though there were attempts: nothing was sent, or the engine has no such model or path
 	Final           bool          // no other attempt may follow, since it could generate twice
 
+	// Kinds of the engines of the model in this colo, as a set of bits, if none of them has the path; 0 = not known.
+	Engines uint32
+
 	// The request had a place in the queue. With VerdictMoved, it keeps the place at its home: see Token.Rejoin.
 	Waited bool
 
@@ -111,6 +114,7 @@ func (v Verdict) numbers() []numberField {
 		{"revision", v.Revision},
 		{"waited", boolInt(v.Waited)},
 		{"drains", boolInt(v.Drains)},
+		{"engines", int64(v.Engines)},
 	}
 }
 
@@ -239,6 +243,8 @@ func (v *Verdict) setNumber(name string, n int64) {
 		v.Waited = n != 0
 	case "drains":
 		v.Drains = n != 0
+	case "engines":
+		v.Engines = uint32(max(n, 0))
 	}
 }
 

@@ -22,6 +22,7 @@ func TestVerdictRoundTrip(t *testing.T) {
 		Expected: 90 * time.Millisecond})
 	f(hop.Verdict{Kind: hop.VerdictError, Reason: "endpoint_misconfigured", Number: 50001, EngineStatus: 401})
 	f(hop.Verdict{Kind: hop.VerdictError, Reason: "no_answer", Number: 50001, RetriesMade: 2, EndpointsFailed: 1, Final: true})
+	f(hop.Verdict{Kind: hop.VerdictError, Reason: "path_not_served", Number: 40005, Engines: 0x81})
 	f(hop.Verdict{Kind: hop.VerdictMoved})
 	f(hop.Verdict{Kind: hop.VerdictError, Reason: "connect_failed", Number: 50001, Unsent: true})
 	f(hop.Verdict{Kind: hop.VerdictMoved, Reason: "moved", To: "ams-2", Revision: 1 << 40, Waited: true, Drains: true})

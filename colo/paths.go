@@ -1,0 +1,34 @@
+package colo
+
+import (
+	"colonnade/fleet"
+	"colonnade/openai"
+)
+
+// supportOf returns what an endpoint has for a route. One whose document has a path of its own for the route passes its requests, whatever its
+// engine is.
+func supportOf(e *fleet.Endpoint, r openai.Route) openai.Support {
+	if _, own := e.Paths[r.Path]; own {
+		return openai.Passed
+	}
+	return openai.EngineHas(e.Engine, r)
+}
+
+// pathRule is the rule by which endpoints get no requests for a path that their engines never have.
+func pathRule(path string) func(*fleet.Endpoint) bool {
+	r := openai.Route{Path: path}
+	if !r.OfSomeEngines() {
+		return nil
+	}
+	return func(e *fleet.Endpoint) bool { return supportOf(e, r) != openai.Unsupported }
+}
+
+// engines returns the kinds of the engines in the pool of the request.
+func (c *call) engines() (all openai.Engines) {
+	for _, e := range c.table.table.Endpoints(c.server.config.Colo, c.pool.Name()) {
+		if !e.Draining() {
+			all = all.With(e.Engine)
+		}
+	}
+	return all
+}
