@@ -309,6 +309,7 @@ func (c *call) dispatch() (*transport.Response, error) {
 	c.sent = time.Now()
 	answer, err := c.server.transport.Do(c.Context, &r, transport.ReadOptions{
 		API: c.route.API, Dialect: c.route.Dialect, StripUsage: edit.AskUsage && !c.body.IncludeUsage && !c.token.KeepUsage, TrackUsage: true,
+		AnswerModel: c.request.AnswerModel,
 	})
 	c.firstByte = time.Now()
 	return answer, err

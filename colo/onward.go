@@ -138,6 +138,8 @@ func (c *call) forwardRequest(refused *peer.Answer) *peer.Request {
 		Body:     c.raw,
 		Progress: c.request.Progress,
 		Tick:     c.request.Tick,
+
+		AnswerModel: c.request.AnswerModel,
 		Limits: peer.Limits{
 			Connect: c.model.Timeouts.Connect.Std(),
 			End:     c.deadline,

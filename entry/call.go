@@ -44,6 +44,7 @@ type call struct {
 	body       openai.Body
 	handshake  *transport.Handshake // the client's; nil unless it asks for a WebSocket
 	askedModel string               // the model's name as the client wrote it
+	answerName string               // of the model in the answer; empty = as the engine writes it
 	model      *fleet.Model         // nil until it is known
 
 	// From plan on.
@@ -134,6 +135,9 @@ func (c *call) resolveModel(t *fleet.Table, name string) *openai.Error {
 		return openai.ModelNotFound(name) // an account learns nothing about models that it may not use
 	}
 	c.model = m
+	if m.AnswerModel == fleet.AnswerRequested {
+		c.answerName = name
+	}
 	c.entry.active.add(m.Name, 1)
 	return nil
 }

@@ -34,6 +34,7 @@ func (c *call) forward(to *attempt) (*peer.Answer, error) {
 			Idle:      c.idleTimeout(to),
 			End:       c.deadline,
 		},
+		AnswerModel: c.answerName,
 	}
 	c.setToken(&r.Token, to, began)
 	if c.limits != nil {

@@ -10,6 +10,9 @@ const (
 	TypeGeneric  ModelType = "generic"
 )
 
+// AnswerRequested is the value of [Model.AnswerModel] by which answers have the name that the client has asked for.
+const AnswerRequested = "requested"
+
 // The routing algorithms.
 const (
 	AlgorithmSteps   = "steps"
@@ -42,6 +45,9 @@ type Model struct {
 	// Name under which engines serve the model; names of an endpoint override it. Default: the adapter, else the name of the
 	// model.
 	UpstreamName string `json:"upstream_name,omitempty" is:"text"`
+	// Name of the model in answers: engine leaves the one that the engine gives; requested writes the one that the request has, also in each
+	// event of a stream.
+	AnswerModel string `json:"answer_model" oneof:"engine requested"`
 	// LoRA adapter that the model needs. Its requests go only to endpoints that have the adapter: those whose adapters name it, and
 	// those without adapters in their document whose engine lists it. As long as none lists it, all of these are tried.
 	Adapter string `json:"adapter,omitempty" is:"name" own:"yes"`

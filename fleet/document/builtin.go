@@ -6,6 +6,7 @@ import "colonnade/fleet"
 const (
 	builtinModel = `
 type: generic
+answer_model: engine
 routing:
   algorithm: steps
   steps: [{pick: order}]

@@ -38,7 +38,7 @@ func model(t *testing.T, table *fleet.Table, name string) *fleet.Model {
 func TestBuiltinModel(t *testing.T) {
 	m := model(t, documents(t, "models/m", "{}").Table(), "m")
 	want := &fleet.Model{
-		Name: "m", Type: fleet.TypeGeneric, Pool: "m", UpstreamName: "m",
+		Name: "m", Type: fleet.TypeGeneric, Pool: "m", UpstreamName: "m", AnswerModel: "engine",
 		Routing: fleet.Routing{Algorithm: fleet.AlgorithmSteps, Steps: []fleet.Step{{Pick: fleet.PickOrder}}},
 		Retry:   fleet.Retry{Errors: 3, OutOfCapacity: 4, Hops: 4, ForwardBelow: 256 * fleet.KiB},
 		Timeouts: fleet.Timeouts{

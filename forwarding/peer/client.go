@@ -137,6 +137,7 @@ func (c *Client) send(ctx context.Context, to *Server, r *Request, sequence *hop
 	}
 	response, err := c.Transport.Do(ctx, &request, transport.ReadOptions{
 		API: r.Route.API, Dialect: r.Route.Dialect, RequireFraming: true, TrackUsage: r.TakeUsage, StripUsage: r.StripUsage,
+		AnswerModel: r.AnswerModel,
 	})
 	if errors.Is(err, ErrNotSigned) {
 		return nil, &transport.ExchangeError{Phase: transport.PhaseConnect, Err: err}

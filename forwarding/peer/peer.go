@@ -37,6 +37,9 @@ type Request struct {
 	// did not ask for it: see [transport.ReadOptions]. The token has KeepUsage then.
 	TakeUsage  bool
 	StripUsage bool
+	// AnswerModel, unless it is empty, is written in place of the model's name in the answer, where it arrives: see [transport.ReadOptions]. A
+	// server elsewhere does not learn it.
+	AnswerModel string
 }
 
 // Margin returns by how much a limit of a node is longer than that of the server it asks, which may forward the request to some stops: the

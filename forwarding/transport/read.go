@@ -13,6 +13,7 @@ import (
 func (resp *Response) readFirst(s ReadOptions) error {
 	resp.api = s.API
 	framing := openai.FramingOf(s.API, []byte(resp.head.get("content-type")))
+	resp.renamer = newRenamer(s.AnswerModel, &resp.head, framing)
 	if framing != openai.NoFraming && resp.head.status < 300 && !resp.head.encoded {
 		resp.stream = openai.NewStream(openai.StreamConfig{API: s.API, Dialect: s.Dialect, Framing: framing, StripUsage: s.StripUsage})
 		return resp.readFirstEvent()
@@ -53,7 +54,7 @@ func (resp *Response) readSome() (bool, error) {
 	if resp.held == nil && resp.body.framing == framingLength {
 		resp.held = make([]byte, 0, min(resp.head.length, maxHeld+readBuffer))
 	}
-	resp.held = append(resp.held, piece...)
+	resp.held = append(resp.held, resp.renamer.rename(piece)...)
 	return true, err
 }
 
@@ -66,7 +67,7 @@ func (resp *Response) readFirstEvent() error {
 		if err != nil {
 			return err
 		}
-		resp.held = append(resp.held, resp.stream.Feed(piece)...)
+		resp.held = append(resp.held, resp.renamer.rename(resp.stream.Feed(piece))...)
 		if err := resp.stream.Err(); err != nil {
 			return err
 		}
@@ -125,10 +126,10 @@ func (resp *Response) pull() ([]byte, error) {
 		return p.piece, p.err
 	}
 	piece, err := resp.body.next()
-	if err != nil || resp.stream == nil {
-		return piece, err
+	if err == nil && resp.stream != nil {
+		piece, err = resp.stream.Feed(piece), resp.stream.Err()
 	}
-	return resp.stream.Feed(piece), resp.stream.Err()
+	return resp.renamer.rename(piece), err
 }
 
 // Follow passes the bytes of an event stream to use as they arrive, all that have arrived together at once, while use returns true. It
@@ -224,7 +225,7 @@ func (resp *Response) delivered(piece []byte) {
 // streamTail returns what is left of a stream that ended without an empty line, or io.EOF.
 func (resp *Response) streamTail() ([]byte, error) {
 	if resp.stream != nil {
-		if tail := resp.stream.Finish(); len(tail) > 0 {
+		if tail := resp.renamer.rename(resp.stream.Finish()); len(tail) > 0 {
 			resp.size += int64(len(tail))
 			return tail, nil
 		}

@@ -24,6 +24,8 @@ type ReadOptions struct {
 	Dialect    openai.Dialect // of the client's route
 	StripUsage bool           // remove the usage event, for which the request has asked and its client has not
 	TrackUsage bool           // extract the usage and the end: see [Response.Usage] and [Response.JSONEnd]
+	// AnswerModel, unless it is empty, is written in place of the model's name in a successful response: see [openai.ModelRenamer].
+	AnswerModel string
 	// RequireFraming refuses a response that only the end of the connection delimits, which no node sends.
 	RequireFraming bool
 }
@@ -48,6 +50,7 @@ type Response struct {
 	api      openai.API
 	stream   *openai.Stream       // nil unless the response is an event stream
 	usage    *openai.UsageScanner // scans a JSON body that is too long to be held
+	renamer  *renamer             // nil = the model's name stays
 	held     []byte               // returned by Next before the rest of the body
 	pulled   pulled               // returned by pull before it reads on
 	whole    bool                 // held is the whole body
@@ -134,7 +137,7 @@ func (resp *Response) Linger() time.Duration { return resp.lingerLimit }
 
 // Length returns the length of the body in bytes, or -1 if it is unknown.
 func (resp *Response) Length() int64 {
-	if resp.stream != nil {
+	if resp.stream != nil || resp.renamer != nil {
 		return -1
 	}
 	return resp.head.length
