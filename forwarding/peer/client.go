@@ -129,7 +129,7 @@ func (c *Client) send(ctx context.Context, to *Server, r *Request, sequence *hop
 		ConnectTimeout: r.Limits.Connect, FirstByteTimeout: r.Limits.FirstByte, IdleTimeout: r.Limits.Idle, Deadline: r.Limits.End,
 		OnProgress: r.Progress, Tick: r.Tick, Abort: r.Abort,
 	}
-	if c.Multiplex && to.Protocol >= hop.LinkProtocol {
+	if c.Multiplex && to.Protocol >= hop.LinkProtocol && !isLong(r.Route.API) {
 		request.Link = func() *transport.Request { return c.openLink(*to, sequence) }
 	}
 	if r.Handshake != nil {
@@ -147,6 +147,9 @@ func (c *Client) send(ctx context.Context, to *Server, r *Request, sequence *hop
 	}
 	return c.read(response)
 }
+
+// isLong reports whether answers are megabytes. Over a link, they would be no cheaper, and the window of a stream would delay them where servers are far apart.
+func isLong(api openai.API) bool { return api == openai.Images || api == openai.Speech }
 
 // target returns a server as the transport connects to it.
 func (c *Client) target(to *Server) transport.Target {
