@@ -10,7 +10,7 @@ PACKAGES ?= ./...
 OUT      ?= $(if $(QUICK),var,docs)
 
 .DEFAULT_GOAL := help
-.PHONY: help up build test test-direct test-serve check bench bench-go bench-overload soak fuzz sdk clean
+.PHONY: help up build test test-direct test-no-links test-serve check bench bench-go bench-overload soak fuzz sdk clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,6 +50,9 @@ test: ## run the tests, with the race detector where a C compiler is found
 # Those with several colos; make test-serve runs the others this way, in one process.
 test-direct: ## run the end-to-end tests with the entry calling the colos as functions, without HTTP in between
 	COLONNADE_DIRECT=1 $(GO) test -timeout 20m $(TEST_FLAGS) $(addprefix ./test/promises/,refusals streams)
+
+test-no-links: ## run the end-to-end tests with a connection for each running request between nodes, as with -multiplex=false
+	COLONNADE_NO_LINKS=1 $(GO) test -timeout 20m $(TEST_FLAGS) $(addprefix ./test/promises/,refusals release streams)
 
 # Those that need several nodes, an etcd or a second colo are skipped; test/promises/serve always runs such processes.
 test-serve: ## run the end-to-end tests with each fleet being one process, as colonnade serve runs it

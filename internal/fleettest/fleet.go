@@ -22,6 +22,7 @@ import (
 // Fleet is a running fleet that belongs to one test. With COLONNADE_DIRECT in the environment, all entries call
 // their colo servers as functions, without HTTP in between; tests of what stands on the wire between nodes then fail.
 // With COLONNADE_SERVE, each fleet is one process as `colonnade serve` runs it, for the colo ams; tests that need more are skipped.
+// With COLONNADE_NO_LINKS, requests between nodes have connections of their own; tests of links then fail.
 type Fleet struct {
 	*onebox.Fleet
 	T      testing.TB
@@ -97,6 +98,7 @@ func setDefaults(t testing.TB, c *onebox.Config) {
 		c.Engines = 1
 	}
 	c.Direct = c.Direct || Direct()
+	c.NoLinks = c.NoLinks || os.Getenv("COLONNADE_NO_LINKS") != ""
 	if testing.Verbose() && c.Logger == nil {
 		c.Logger = func(name string) *slog.Logger {
 			return slog.New(slog.NewTextHandler(t.Output(), nil)).With("from", name)

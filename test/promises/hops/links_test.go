@@ -58,6 +58,20 @@ func (f *linkedFleet) begin(n int) (clients []*wiretest.Conn) {
 
 func (f *linkedFleet) held() int { return f.Pool("ams", "demo").Held }
 
+// Without links, each request has a connection of its own.
+func TestWithoutLinks(t *testing.T) {
+	t.Parallel()
+	f := fleettest.Start(t, onebox.Config{Engine: fleettest.SteadyEngine(4), Colos: []string{"ams"}, NoLinks: true}, "")
+	for range 20 {
+		if a := f.Chat(fleettest.ChatBody(1, false)); a.Status != http.StatusOK || a.Err != nil {
+			t.Errorf("%d %v", a.Status, a.Err)
+		}
+	}
+	if n := f.Metric(f.Colos[0].Admin, `colonnade_links{direction="in"}`); n != 0 {
+		t.Errorf("%v links", n)
+	}
+}
+
 // When a link is lost, none of its streams looks complete, all slots are free at once, and the next requests are served.
 func TestLinkLostMidStreams(t *testing.T) {
 	t.Parallel()
