@@ -129,6 +129,12 @@ func (c *call) identify(t *fleet.Table, others ...string) *openai.Error {
 
 // resolveModel finds the model by name. One that the account may not use does not exist for it.
 func (c *call) resolveModel(t *fleet.Table, name string) *openai.Error {
+	if name == "" {
+		var err *openai.Error
+		if name, err = c.unnamedModel(t); err != nil {
+			return err
+		}
+	}
 	c.askedModel = name
 	m, ok := t.Model(name)
 	if !ok || !c.caller.MayUse(m.Name) {

@@ -26,6 +26,9 @@ func (p *peeker) modelName() bool {
 	return p.err == nil
 }
 
+// CheckModel refuses a name that no model can have.
+func CheckModel(name string) *Error { return checkModel([]byte(name)) }
+
 // checkModel refuses names that no model can have, so that a name in logs and messages is short text without control
 // characters.
 func checkModel(name []byte) *Error {

@@ -55,7 +55,7 @@ func (a API) isNative() bool { return a >= Messages && a <= Generate }
 type Route struct {
 	API     API
 	Path    string // one of a fixed set, such as "/v1/chat/completions"; for GetModel "/v1/models/{model}"
-	Model   string // GetModel and Realtime, decoded
+	Model   string // GetModel and Realtime, decoded; and of paths whose bodies may lack a model, that of the query, if it has one
 	Dialect Dialect
 }
 
@@ -81,13 +81,19 @@ func ParseRoute(method, target []byte) (Route, *Error) {
 	if !route.API.allows(method) {
 		return Route{Dialect: route.Dialect}, MethodNotAllowed(string(method), route.API.methods())
 	}
-	if route.API == Realtime {
+	if route.API == Realtime || route.mayLackModel() {
 		var err *Error
-		if route.Model, err = modelInQuery(query); err != nil {
-			return Route{}, err
+		if route.Model, err = modelInQuery(query, route.API == Realtime); err != nil {
+			return Route{Dialect: route.Dialect}, err
 		}
 	}
 	return route, nil
+}
+
+// mayLackModel reports whether bodies of the route may lack a model.
+func (r Route) mayLackModel() bool {
+	row := rowsByPath[r.Path]
+	return row != nil && row.unnamed
 }
 
 // dialectOf returns the dialect of a client that asks for a path that is not served.
@@ -147,8 +153,8 @@ func plainModel(name []byte) bool {
 	return len(name) > 0 && len(name) <= maxModel && ascii.IsAlphanumeric(name[0])
 }
 
-// modelInQuery finds the one model of a query.
-func modelInQuery(query []byte) (string, *Error) {
+// modelInQuery finds the one model of a query, which may have none unless it is needed.
+func modelInQuery(query []byte, needed bool) (string, *Error) {
 	bad := InvalidRequest("model", "the query must have one \"model\", and be separated by &")
 	if bytes.IndexByte(query, ';') >= 0 {
 		return "", bad
@@ -168,8 +174,11 @@ func modelInQuery(query []byte) (string, *Error) {
 		}
 		found = true
 	}
-	if !found {
+	switch {
+	case !found && needed:
 		return "", bad
+	case !found:
+		return "", nil
 	}
 	if err := checkModel(model); err != nil {
 		return "", err

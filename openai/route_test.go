@@ -42,6 +42,9 @@ func TestParseRoute(t *testing.T) {
 	f("GET /v1/realtime?model=demo-realtime", openai.Realtime, "/v1/realtime", "demo-realtime")
 	f("GET /v1/realtime?x=1&model=a%2Fb%2Bc&y", openai.Realtime, "/v1/realtime", "a/b+c")
 	f("GET /v1/realtime?m%6fdel=a", openai.Realtime, "/v1/realtime", "a")
+	f("POST /tokenize?model=a%2Fb", openai.Tokenize, "/tokenize", "a/b")
+	f("POST /tokenize?x=1", openai.Tokenize, "/tokenize", "")
+	f("POST /v1/embeddings?model=a", openai.Embeddings, "/v1/embeddings", "")
 }
 
 // Each path of other APIs than OpenAI's has the dialect of its API, errors of ParseRoute included.
@@ -140,13 +143,18 @@ func TestParseRouteRefuses(t *testing.T) {
 		}
 	}
 	f("GET /v1/realtime?model="+strings.Repeat("a", 300), 40002)
+	for _, query := range []string{"?model=", "?Model=a", "?model=a&model=a", "?model=a;b", "?model=%ff"} {
+		if err := f("POST /tokenize"+query, 40001); err.Param != "model" {
+			t.Errorf("%q: param %q", query, err.Param)
+		}
+	}
 }
 
 // A route is a fixed path spelled exactly, or a model's name whose meaning does not depend on the reader; a query has
 // one model, the same as for net/url.
 func FuzzParseRoute(f *testing.F) {
 	for _, target := range []string{"/v1/models/a%2F..%2fb", "/v1/models/a", "/v1/chat/completions?x", "http://h/v1/models", "/v1/models/%252e",
-		"/v1/realtime?model=a&m%6fdel=b", "/v1/realtime?model=a+b", "/v1/./models", "//v1/models", "/v1/models;/a"} {
+		"/v1/realtime?model=a&m%6fdel=b", "/v1/realtime?model=a+b", "/v1/./models", "//v1/models", "/v1/models;/a", "/tokenize?model=a&m%6fdel=b", "/infill?mod%65l=a+b"} {
 		f.Add("GET", target)
 		f.Add("POST", target)
 	}
@@ -168,7 +176,10 @@ func FuzzParseRoute(f *testing.F) {
 				t.Errorf("%q: model %q", target, r.Model)
 			}
 			return
-		case openai.Realtime:
+		case openai.Realtime, openai.Tokenize, openai.Infill:
+			if values := u.Query()["model"]; r.Model == "" && len(values) == 0 && r.API != openai.Realtime {
+				break
+			}
 			if values := u.Query()["model"]; len(values) != 1 || values[0] != r.Model {
 				t.Errorf("%q: model %q but %q", target, r.Model, values)
 			}

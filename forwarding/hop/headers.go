@@ -27,6 +27,7 @@ const (
 	HeaderColoPath     = "x-colonnade-colo-path" // colos that were asked, in order, if there are several
 	HeaderQueuedMS     = "x-colonnade-queued-ms"
 	HeaderAttempts     = "x-colonnade-attempts"
+	HeaderModel        = "x-colonnade-model"    // that a request without one in its body asks for
 	HeaderCaptured     = "x-colonnade-captured" // until when the requests of the account are captured
 	HeaderReason       = "x-colonnade-reason"
 	HeaderRetryAfter   = "retry-after"

@@ -41,6 +41,7 @@ const (
 	headerDeadline
 	headerQueueEvents
 	headerForceColo
+	headerModel
 	headerOurs // any other x-colonnade-* header: it is not trusted, so it may repeat
 )
 
@@ -157,6 +158,8 @@ func ourHeaderOf(name []byte) header {
 		return headerQueueEvents
 	case "force-colo":
 		return headerForceColo
+	case "model":
+		return headerModel
 	}
 	return headerOurs
 }
