@@ -227,7 +227,7 @@ func TestTokenize(t *testing.T) {
 	}
 }
 
-// The kinds do not agree on which tokens of a prompt are input tokens.
+// The kinds do not agree on where they say what.
 func TestUsageOfMessages(t *testing.T) {
 	f := func(kind string, stream bool, want string) {
 		t.Helper()
@@ -240,12 +240,15 @@ func TestUsageOfMessages(t *testing.T) {
 			t.Errorf("%s: %s, want %s", kind, got, want)
 		}
 	}
-	f("vllm", false, `"usage":{"input_tokens":3,"output_tokens":6}`)
-	f("sglang", false, `"usage":{"cache_read_input_tokens":2,"input_tokens":3,"output_tokens":6}`)
+	f("vllm", false, `"usage":{"cache_read_input_tokens":2,"input_tokens":1,"output_tokens":6}`)
+	f("sglang", false, `"usage":{"cache_read_input_tokens":2,"input_tokens":1,"output_tokens":6}`)
 	f("llamacpp", false, `"usage":{"cache_read_input_tokens":2,"input_tokens":1,"output_tokens":6}`)
 	f("ollama", false, `"usage":{"input_tokens":3,"output_tokens":6}`)
 	f("llamacpp", true, `"usage":{"output_tokens":6}`)
-	f("vllm", true, `"usage":{"input_tokens":3,"output_tokens":6}`)
+	f("vllm", true, `"usage":{"input_tokens":3,"output_tokens":0}`)
+	f("vllm", true, `"usage":{"cache_read_input_tokens":2,"input_tokens":1,"output_tokens":6}`)
+	f("sglang", true, `"usage":{"input_tokens":0,"output_tokens":0}`)
+	f("ollama", true, `"usage":{"input_tokens":2,"output_tokens":0}`)
 }
 
 // An engine of a kind has no paths of others.

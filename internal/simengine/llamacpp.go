@@ -48,7 +48,8 @@ func llamaCompletion(e *Engine, c *call) answer {
 	final := func(said string) []byte {
 		return marshal(object{"index": 0, "content": said, "tokens": []int{}, "id_slot": 0, "stop": true, "model": c.model, "tokens_predicted": n,
 			"tokens_evaluated": c.prompt.tokens, "generation_settings": object{}, "prompt": c.prompt.last, "has_new_line": false, "truncated": false,
-			"stop_type": reason, "stopping_word": "", "tokens_cached": c.cachedTokens(), "timings": object{"prompt_n": c.prompt.tokens, "predicted_n": n}})
+			"stop_type": reason, "stopping_word": "", "tokens_cached": c.prompt.tokens + n, // what the slot holds now
+			"timings": object{"cache_n": c.cachedTokens(), "prompt_n": c.prompt.tokens - c.cachedTokens(), "predicted_n": n}})
 	}
 	a := t.answer(func() []byte { return final(t.String()) })
 	a.streamed, a.afterFail = c.stream, nil

@@ -35,26 +35,29 @@ func (b *fullMessagesBody) call() (*call, error) {
 // streamed.
 type messagesUsage struct{ start, delta, whole object }
 
-// The engines do not agree on what input_tokens counts.
+// All count the input as Anthropic does, without what was read from the cache, but say it at other places.
 //
-//   - vLLM: the whole prompt, in the start and in the delta (vllm/entrypoints/anthropic/serving.py).
-//   - SGLang: the whole prompt, and beside it those of it that were cached; 0 in the start (python/sglang/srt/entrypoints/anthropic/serving.py).
-//   - llama.cpp: without those that were cached, as Anthropic; in the start, and not in the delta (tools/server/server-task.cpp).
-//   - Ollama: the whole prompt; in the start an estimate (anthropic/anthropic.go).
+//   - vLLM: the whole prompt in the start, where the cache is not known yet (vllm/entrypoints/anthropic/serving.py, since vllm-project/vllm#40912).
+//   - SGLang: nothing in the start (python/sglang/srt/entrypoints/anthropic/response_conversion.py; before 2026-07 the input had the cached ones too).
+//   - llama.cpp: the input in the start, and not in the delta (tools/server/server-task.cpp).
+//   - Ollama: an estimate in the start, and nothing of the cache (anthropic/anthropic.go).
 func (c *call) messagesUsageOf(kind string, output int) messagesUsage {
 	all, cached := c.prompt.tokens, c.cachedTokens()
-	whole := object{"input_tokens": all, "output_tokens": output}
+	whole := object{"input_tokens": all - cached, "output_tokens": output}
 	u := messagesUsage{start: object{"input_tokens": all, "output_tokens": 0}, delta: whole, whole: whole}
+	if cached > 0 {
+		whole["cache_read_input_tokens"] = cached
+	}
 	switch kind {
 	case "sglang":
-		u.start = object{"input_tokens": 0, "cache_read_input_tokens": 0, "output_tokens": 0}
-		whole["cache_read_input_tokens"] = cached
+		u.start["input_tokens"] = 0
 	case "llamacpp":
 		u.start = object{"input_tokens": all - cached, "cache_read_input_tokens": cached, "output_tokens": 0}
-		u.whole = object{"input_tokens": all - cached, "cache_read_input_tokens": cached, "output_tokens": output}
 		u.delta = object{"output_tokens": output}
 	case "ollama":
 		u.start["input_tokens"] = max(all-1, 1)
+		whole["input_tokens"] = all
+		delete(whole, "cache_read_input_tokens")
 	}
 	return u
 }
