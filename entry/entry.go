@@ -100,6 +100,7 @@ type Entry struct {
 	inflight *server.Inflight
 	buffers  realtime.Buffers // of realtime sessions
 	probers  healthCheckers
+	models   knownModels
 	draining atomic.Bool // readiness is off
 	refusing atomic.Bool // requests are refused
 

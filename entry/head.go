@@ -36,7 +36,7 @@ func (e *Entry) readHead(h *fasthttp.RequestHeader, t *fleet.Table, page webPage
 	if read.route, err = openai.ParseRoute(h.Method(), h.RequestURI()); err != nil {
 		return read, err
 	}
-	if read.route.API == openai.Realtime || read.route.API.AboutModels() {
+	if read.route.API == openai.Realtime || read.route.API.AboutModels() && read.route.API != openai.OllamaShow { // which has a body
 		return read, nil
 	}
 	if read.caller, err = e.identify(t, keyOf(h), page, now); err != nil {

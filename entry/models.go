@@ -2,46 +2,112 @@ package entry
 
 import (
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/valyala/fasthttp"
 
+	"colonnade/fleet"
 	"colonnade/forwarding/hop"
 	"colonnade/forwarding/server"
 	"colonnade/openai"
 )
 
 // listModels answers with the models that the account may use, or with one of them.
-func (c *call) listModels() {
-	t := c.entry.config.Table()
-	if err := c.identify(t); err != nil {
+func (c *call) listModels(t *fleet.Table) {
+	if err := c.answerModels(t); err != nil {
 		c.refuse(err)
-		return
 	}
-	c.beginCapture()
-	if c.route.Dialect == openai.DialectOllama {
-		c.refuse(openai.UnknownURL(c.route.Path))
-		return
-	}
-	if c.route.API == openai.GetModel {
-		m, ok := t.Model(c.route.Model)
-		if !ok || !c.caller.MayUse(m.Name) {
-			c.refuse(openai.ModelNotFound(c.route.Model))
-			return
-		}
-		c.answerJSON(openai.AppendModel(nil, modelInfo(m.Name)))
-		return
-	}
-	var list []openai.ModelInfo
-	for _, m := range t.Models() {
-		if c.caller.MayUse(m.Name) {
-			list = append(list, modelInfo(m.Name))
-		}
-	}
-	c.answerJSON(openai.AppendModelList(nil, list))
 }
 
-func modelInfo(name string) openai.ModelInfo { return openai.ModelInfo{ID: name, OwnedBy: "colonnade"} }
+func (c *call) answerModels(t *fleet.Table) *openai.Error {
+	name := c.route.Model
+	var err *openai.Error
+	if c.route.API == openai.OllamaShow {
+		if t, err = c.readBody(t); err != nil {
+			return err
+		}
+		if name, err = openai.ShownModel(c.raw); err != nil {
+			return err
+		}
+	} else if err = c.identify(t); err != nil {
+		return err
+	}
+	c.beginCapture()
+	since := c.entry.models.since(t, c.arrived)
+	switch c.route.API {
+	case openai.GetModel, openai.OllamaShow:
+		m, ok := t.Model(name)
+		if !ok || !c.caller.MayUse(m.Name) {
+			return openai.ModelNotFound(name)
+		}
+		info := modelInfo(m, name, since)
+		if c.route.API == openai.OllamaShow {
+			c.answerJSON(openai.AppendShownModel(nil, &info))
+		} else {
+			c.answerJSON(openai.AppendModel(nil, &info, c.dialect()))
+		}
+	default:
+		c.answerJSON(openai.AppendModelList(nil, c.usableModels(t, since), c.dialect()))
+	}
+	return nil
+}
+
+// dialect returns the dialect in which the client expects the answer.
+func (c *call) dialect() openai.Dialect {
+	h := &c.rc.Request.Header
+	return openai.DialectOf(h.RequestURI(), len(h.Peek("anthropic-version")) > 0)
+}
+
+// usableModels returns the models that the account may use, each followed by its aliases.
+func (c *call) usableModels(t *fleet.Table, since map[string]time.Time) (list []openai.ModelInfo) {
+	for _, m := range t.Models() {
+		if !c.caller.MayUse(m.Name) {
+			continue
+		}
+		list = append(list, modelInfo(m, m.Name, since))
+		for _, alias := range m.Aliases {
+			if of, ok := t.Model(alias); ok && of == m { // and not another model with that name or alias
+				list = append(list, modelInfo(m, alias, since))
+			}
+		}
+	}
+	return list
+}
+
+// modelInfo describes a model by its name, or by an alias.
+func modelInfo(m *fleet.Model, name string, since map[string]time.Time) openai.ModelInfo {
+	info := openai.ModelInfo{ID: name, Type: string(m.Type), OwnedBy: "colonnade", Created: since[m.Name]}
+	if name != m.Name {
+		info.AliasOf = m.Name
+	}
+	return info
+}
+
+// knownModels knows since when the entry has had each model in its table: documents have no times of their own. The zero value knows none.
+type knownModels struct {
+	mu    sync.Mutex // guards the fields below
+	table *fleet.Table
+	times map[string]time.Time // by name; not changed once it was returned
+}
+
+// since returns since when the entry has had the models of t. It learns of models when clients ask for them.
+func (k *knownModels) since(t *fleet.Table, now time.Time) map[string]time.Time {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.table == t {
+		return k.times
+	}
+	times := make(map[string]time.Time, len(t.Models()))
+	for _, m := range t.Models() {
+		times[m.Name] = now
+		if at, ok := k.times[m.Name]; ok {
+			times[m.Name] = at
+		}
+	}
+	k.table, k.times = t, times
+	return times
+}
 
 // answerJSON answers with a JSON body that the entry itself has made.
 func (c *call) answerJSON(body []byte) {

@@ -64,7 +64,7 @@ func (c *call) begin() *fleet.Table {
 		return nil
 	}
 	if c.route.API.AboutModels() {
-		c.listModels()
+		c.listModels(t)
 		return nil
 	}
 	return t

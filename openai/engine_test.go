@@ -1,7 +1,6 @@
 package openai_test
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 
@@ -110,33 +109,6 @@ func FuzzBodyUsage(f *testing.F) {
 			t.Errorf("%q: %+v, %v instead of %+v, %v", body, got, ok, model.usage, model.hasUsage)
 		}
 	})
-}
-
-func TestAppendModels(t *testing.T) {
-	models := []openai.ModelInfo{{ID: "a/b \"ü\"", Created: 5, OwnedBy: "colonnade"}, {ID: "c"}}
-	type model struct {
-		ID      string `json:"id"`
-		Object  string `json:"object"`
-		Created int64  `json:"created"`
-		OwnedBy string `json:"owned_by"`
-	}
-	var list struct {
-		Object string
-		Data   []model
-	}
-	if err := json.Unmarshal(openai.AppendModelList(nil, models), &list); err != nil || list.Object != "list" || len(list.Data) != 2 {
-		t.Fatalf("%+v, %v", list, err)
-	}
-	if want := (model{"a/b \"ü\"", "model", 5, "colonnade"}); list.Data[0] != want {
-		t.Errorf("%+v", list.Data[0])
-	}
-	var one model
-	if err := json.Unmarshal(openai.AppendModel(nil, models[1]), &one); err != nil || one != list.Data[1] || one.Object != "model" {
-		t.Errorf("%+v, %v", one, err)
-	}
-	if got := string(openai.AppendModelList(nil, nil)); got != `{"object":"list","data":[]}` {
-		t.Errorf("%s", got)
-	}
 }
 
 func TestAPIString(t *testing.T) {

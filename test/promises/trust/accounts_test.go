@@ -158,17 +158,24 @@ func get(f *fleettest.Fleet, path, authorization string) (int, string) {
 	return answer.StatusCode, string(text)
 }
 
-// modelsOf returns the models that are listed for an API key.
+// modelsOf returns the models that are listed for an API key, without aliases.
 func modelsOf(f *fleettest.Fleet, authorization string) string {
 	f.T.Helper()
 	status, text := get(f, "/models", authorization)
-	var list struct{ Data []struct{ ID string } }
+	var list struct {
+		Data []struct {
+			ID      string
+			AliasOf string `json:"alias_of"`
+		}
+	}
 	if err := json.Unmarshal([]byte(text), &list); err != nil || status != http.StatusOK || list.Data == nil {
 		f.T.Errorf("GET /models: %d %s: %v", status, text, err)
 	}
 	var names []string
 	for _, m := range list.Data {
-		names = append(names, m.ID)
+		if m.AliasOf == "" {
+			names = append(names, m.ID)
+		}
 	}
 	return strings.Join(names, " ")
 }

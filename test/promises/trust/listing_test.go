@@ -1,0 +1,114 @@
+package trust_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"colonnade/internal/fleettest"
+	"colonnade/internal/wiretest"
+	"colonnade/onebox"
+)
+
+// Clients of each API find the models of their account in its shape, with aliases that are marked and with times that do not change, and no others.
+func TestListedModels(t *testing.T) {
+	t.Parallel()
+	key, documents := fleettest.NewAccountKey(t, "acme", "models: [alpha, beta]")
+	began := time.Now().Truncate(time.Second)
+	f := fleettest.StartClosed(t, onebox.Config{Engine: fleettest.QuickEngine(4), Colos: []string{"ams"}}, documents+
+		"key: models/alpha\npool: demo\naliases: [first, beta, shared]\n---\nkey: models/beta\npool: demo\ntype: embedding\naliases: [shared, org/second]\n---\n"+
+		"key: models/secret\npool: demo\naliases: [hidden]\n")
+	f.Key = key
+	f.WatchShared(4)
+	ask := func(first, body string, lines ...string) wiretest.Response {
+		t.Helper()
+		c := wiretest.Dial(t, f.Entry.Address)
+		defer c.Close()
+		c.Send(first+" HTTP/1.1", append(lines, "Host: x", "X-Api-Key: "+key, "Content-Type: application/json", fmt.Sprint("Content-Length: ", len(body))), body)
+		return c.Read()
+	}
+	read := func(to any, first, body string, lines ...string) {
+		t.Helper()
+		if a := ask(first, body, lines...); a.Status != 200 || a.Header.Get("Content-Type") != "application/json" || json.Unmarshal([]byte(a.Body), to) != nil {
+			t.Fatalf("%s: %d %v %s", first, a.Status, a.Header, a.Body)
+		}
+	}
+	type model struct {
+		ID, Object string
+		Type       string
+		Created    int64
+		OwnedBy    string    `json:"owned_by"`
+		AliasOf    string    `json:"alias_of"`
+		CreatedAt  time.Time `json:"created_at"`
+	}
+	var list struct{ Data []model }
+	read(&list, "GET /v1/models", "")
+	listed := ""
+	for _, m := range list.Data {
+		listed += m.ID + "=" + m.AliasOf + " "
+		if at := time.Unix(m.Created, 0); m.Object != "model" || m.OwnedBy == "" || at.Before(began) || at.After(time.Now()) {
+			t.Errorf("listed: %+v", m)
+		}
+	}
+	const want = "alpha= first=alpha shared=alpha beta= org/second=beta "
+	if listed != want {
+		t.Errorf("listed are %s, want %s", listed, want)
+	}
+	f.Operator().Put("key: models/later\npool: demo\n") // which changes no times of others
+	for _, m := range list.Data {
+		var one model
+		if read(&one, "GET /v1/models/"+m.ID, ""); one != m {
+			t.Errorf("%+v, and in the list %+v", one, m)
+		}
+	}
+	const anthropic = "Anthropic-Version: 2023-06-01"
+	var page struct {
+		Data    []model
+		HasMore bool   `json:"has_more"`
+		First   string `json:"first_id"`
+		Last    string `json:"last_id"`
+	}
+	read(&page, "GET /v1/models?limit=1000", "", anthropic)
+	if len(page.Data) != 5 || page.HasMore || page.First != "alpha" || page.Last != "org/second" || page.Data[0].Type != "model" || page.Data[0].CreatedAt.Unix() != list.Data[0].Created {
+		t.Errorf("Anthropic's list: %+v", page)
+	}
+	var one model
+	if read(&one, "GET /v1/models/org%2Fsecond", "", anthropic); one != page.Data[4] {
+		t.Errorf("Anthropic's model: %+v, in the list %+v", one, page.Data[4])
+	}
+	var tags struct {
+		Models []struct{ Name, Model, Digest string }
+	}
+	if read(&tags, "GET /api/tags", ""); len(tags.Models) != 5 || tags.Models[1].Model != "first" || tags.Models[0].Digest != tags.Models[1].Digest {
+		t.Errorf("Ollama's list: %+v", tags)
+	}
+	var shown struct {
+		Capabilities []string
+		Details      struct {
+			Parent string `json:"parent_model"`
+		}
+	}
+	if read(&shown, "POST /api/show", `{"model":"org/second"}`); fmt.Sprint(shown.Capabilities) != "[embedding]" || shown.Details.Parent != "beta" {
+		t.Errorf("shown: %+v", shown)
+	}
+	for _, hidden := range []string{"secret", "hidden", "absent"} {
+		if a := ask("GET /v1/models/"+hidden, "", anthropic); a.Status != 404 || !strings.Contains(a.Body, `"type":"not_found_error"`) {
+			t.Errorf("%s: %d %s", hidden, a.Status, a.Body)
+		}
+		if a := ask("POST /api/show", `{"name":"`+hidden+`"}`); a.Status != 404 || !strings.HasPrefix(a.Body, `{"error":"`) {
+			t.Errorf("%s: %d %s", hidden, a.Status, a.Body)
+		}
+	}
+	if a := ask("POST /api/show", `{"model"`); a.Status != http.StatusBadRequest || !strings.HasPrefix(a.Body, `{"error":"`) {
+		t.Errorf("a broken body: %d %s", a.Status, a.Body)
+	}
+	key = "wrong"
+	for _, first := range []string{"GET /v1/models", "GET /v1/models/alpha", "GET /api/tags", "POST /api/show"} {
+		if a := ask(first, ""); a.Status != http.StatusUnauthorized {
+			t.Errorf("%s without a key: %d %s", first, a.Status, a.Body)
+		}
+	}
+}
