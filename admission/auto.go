@@ -15,7 +15,7 @@ func (p *Pool) ObserveFirstByte(g Grant, f FirstByte) {
 	if !f.Censored {
 		p.recordTTFT(&f)
 	}
-	if g.Endpoint.Auto == nil || !f.Token {
+	if g.Endpoint.Auto == nil || !f.Token || g.free {
 		return
 	}
 	s := g.sample()
@@ -26,6 +26,10 @@ func (p *Pool) ObserveFirstByte(g Grant, f FirstByte) {
 // Full reports that the engine had no slot for a request, though by our count it had: it gets no request for a moment, and
 // with concurrency: auto, its limit was too high.
 func (p *Pool) Full(g Grant) {
+	if g.free {
+		p.freePermits().MarkFull(g.Endpoint.URL, time.Now().Add(fullMarkDuration))
+		return
+	}
 	p.permits.MarkFull(g.Endpoint.URL, time.Now().Add(fullMarkDuration))
 	if g.Endpoint.Auto == nil {
 		return

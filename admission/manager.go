@@ -260,5 +260,8 @@ func (m *Manager) Drain() {
 	m.closed, m.draining = true, true
 	for _, p := range m.pools {
 		p.permits.Drain()
+		if free := p.free.Load(); free != nil {
+			free.Drain()
+		}
 	}
 }

@@ -45,6 +45,9 @@ func (m *Manager) changeLocked(e *engine, now time.Time, change func(*health)) {
 	}
 	if e.pool != nil {
 		e.pool.permits.SetUsable(e.endpoint.URL, e.usable())
+		if free := e.pool.free.Load(); free != nil {
+			free.SetUsable(e.endpoint.URL, e.usable())
+		}
 	}
 	if e.health.ejected {
 		e.wake()

@@ -20,6 +20,7 @@ type Pool struct {
 	name    string
 	manager *Manager
 	permits *permits.Pool
+	free    atomic.Pointer[permits.Pool] // of requests that take no slot; nil: there was none
 
 	// Guarded by the manager's mutex.
 	removed        bool               // the last table does not have it
@@ -47,6 +48,7 @@ type Grant struct {
 	waitedBefore time.Duration // wait for permits that could not be used
 	grantedAt    time.Time     // only of an endpoint with concurrency: auto
 	signs        *signsOfLife
+	free         bool // it takes no slot
 }
 
 // Received returns where to note that bytes of the engine have arrived for the request: they show that the engine lives.
@@ -108,7 +110,7 @@ func (g *Grant) use(e member) {
 }
 
 // MayUse reports whether the permit may still be used for a request that was not sent yet.
-func (p *Pool) MayUse(g Grant) bool { return p.mayUse(g.Permit) }
+func (p *Pool) MayUse(g Grant) bool { return g.free || p.mayUse(g.Permit) }
 
 func (p *Pool) mayUse(t permits.Permit) bool {
 	f := p.manager.fence
@@ -168,13 +170,19 @@ func (p *Pool) Refuse(r *permits.Request, reason permits.Reason) *permits.Refusa
 // idle reports whether no request runs or waits.
 func (p *Pool) idle() bool {
 	l := p.permits.Load()
-	return l.Held == 0 && l.Queued == 0
+	free := p.free.Load()
+	return l.Held == 0 && l.Queued == 0 && (free == nil || free.Load().Held == 0)
 }
 
 // Check returns which of the pool's invariants do not hold, or nil.
 func (p *Pool) Check() error {
 	if err := p.permits.Check(); err != nil {
 		return fmt.Errorf("pool %s: %w", p.name, err)
+	}
+	if free := p.free.Load(); free != nil {
+		if err := free.Check(); err != nil {
+			return fmt.Errorf("pool %s, requests without slots: %w", p.name, err)
+		}
 	}
 	return nil
 }

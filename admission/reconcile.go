@@ -53,6 +53,9 @@ func (m *Manager) reconcileLocked() {
 			m.reconcilePending = m.reconcilePending || e.others > 0
 			return e.permitsEndpoint()
 		})
+		if free := p.free.Load(); free != nil {
+			p.setFreeLocked(free)
+		}
 	}
 }
 

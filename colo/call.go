@@ -240,7 +240,13 @@ func (c *call) setWanted(now time.Time, again bool) {
 }
 
 func (c *call) acquireWanted() error {
-	grant, err := c.pool.Acquire(c.Context, &c.wanted)
+	var grant admission.Grant
+	var err error
+	if c.route.Free() {
+		grant, err = c.pool.AcquireFree(c.Context, &c.wanted)
+	} else {
+		grant, err = c.pool.Acquire(c.Context, &c.wanted)
+	}
 	if err == nil {
 		c.grant = grant
 	}

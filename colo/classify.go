@@ -147,6 +147,9 @@ func (c *call) succeeded() {
 
 // engineFull is the refusal of a request for which the engine had no slot, though there was a permit.
 func (c *call) engineFull() *refusal {
+	if c.route.Free() {
+		return refusalWithoutPool(permits.Busy) // the pool's slots say nothing of it
+	}
 	r := c.permitRequest()
 	return outOfCapacity(c.pool.Refuse(&r, permits.Busy))
 }

@@ -40,10 +40,13 @@ func (s *Server) home(pool string) Home {
 
 // reachHome returns nil once the request may ask for a permit here, since this server is the home of its pool, or the home did not answer
 // the sender or is dead; else it returns moved. A request whose sender knows newer changes of the servers waits until this one knows them
-// too, for at most tableSkew.
+// too, for at most tableSkew. A request that takes no slot is served by any server.
 //
 // If the home changes before the request asks for a permit, the pool refuses the request as moved.
 func (c *call) reachHome() *refusal {
+	if c.route.Free() {
+		return nil
+	}
 	home := c.server.home(c.pool.Name())
 	if c.mayAskHere(home) {
 		return nil

@@ -120,10 +120,10 @@ func (l *callLimits) cost(m *fleet.Model, unit string) float64 {
 	return (prompt*price.Input + (float64(l.used.Completion)+l.used.unreported)*price.Output) / float64(price.Per)
 }
 
-// estimatePrompt estimates the tokens of a request's prompt. Images in it and forms count at the end only.
+// estimatePrompt estimates the tokens of a request's prompt. A prompt that is only counted costs nothing. Images in it and forms count at the end only.
 func estimatePrompt(api openai.API, body []byte) float64 {
 	switch api {
-	case openai.Transcriptions, openai.Images, openai.Realtime:
+	case openai.Transcriptions, openai.Images, openai.Realtime, openai.Tokenize, openai.CountTokens:
 		return 0
 	}
 	size := len(body)
