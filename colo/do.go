@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"colonnade/admission"
 	"colonnade/forwarding/hop"
 	"colonnade/forwarding/peer"
 	"colonnade/forwarding/relay"
@@ -161,6 +162,9 @@ func (c *call) resolve() *refusal {
 	var e *openai.Error
 	if c.body, e = openai.PeekRoute(c.route, c.request.Field("Content-Type"), c.raw); e != nil {
 		return &refusal{err: e, verdict: hop.Verdict{Kind: hop.VerdictError, Final: true}}
+	}
+	if c.route.API == openai.Generate && c.model.Adapter != "" {
+		return c.refusalFor(admission.Lack{Path: c.route.Path}, 0) // the engine would answer with the base model, since the path names none
 	}
 	return c.checkEngineFields(c.table.table.Endpoints(s.config.Colo, c.pool.Name())...)
 }

@@ -3,7 +3,7 @@
 //
 // # Requests
 //
-// [ParseRoute] knows the few paths that exist and repairs none. [Peek] passes over a body once, without building it,
+// [ParseRoute] knows the paths that exist, by one table (paths.go), and repairs none. [Peek] passes over a body once, without building it,
 // and finds what routing needs: the model and whether the answer is streamed. It is stricter than any parser behind it,
 // so that no other parser can see another model than the one that was admitted and billed: names that occur twice, also
 // when escaped or in another letter case, are refused, and so is text that is not UTF-8. [Body.Splice] then replaces

@@ -16,6 +16,9 @@ var apisOfType = map[string][]API{
 	"realtime":   {Realtime},
 }
 
+// modelTypes are the types in the order of the documentation, but for generic.
+var modelTypes = []string{"chat", "completion", "embedding", "rerank", "audio", "image", "realtime"}
+
 // TypeServes reports whether models of a type, as documents name it, answer an API.
 func TypeServes(modelType string, api API) bool {
 	if apis, known := apisOfType[modelType]; known {

@@ -29,11 +29,33 @@ func TestClientsPage(t *testing.T) {
 		engines := strings.ReplaceAll(strings.Join(f.Engines, ", "), "openai", "others")
 		fields = append(fields, []string{"`" + f.Name + "`", f.Chooses, engines})
 	}
+	var paths [][]string
+	for _, p := range openai.AllPaths() {
+		paths = append(paths, pathRow(p))
+	}
 	titles := []string{"reason", "meaning"}
 	docpage.Check(t, "docs/clients.md", map[string]string{
+		"paths":         docpage.Table([]string{"path", "types of models", "engines that have it", "engines for which it is translated"}, paths),
 		"errors":        docpage.Table([]string{"number", "HTTP", "`code`", "`type`", "when"}, numbers),
 		"reasons":       docpage.Table(titles, client),
 		"engine fields": docpage.Table([]string{"field", "chooses", "engines that read it"}, fields),
 		"event reasons": docpage.Table(titles, other),
 	})
+}
+
+// pathRow is the row of a path in the table of paths.
+func pathRow(p openai.PathInfo) []string {
+	name := "`" + p.Methods + " " + p.Path + "`"
+	if p.Free {
+		name += " (no slot)"
+	}
+	engines := func(kinds []string) string { return strings.ReplaceAll(strings.Join(kinds, ", "), "openai", "others") }
+	row := []string{name, strings.Join(p.Types, ", "), "any", engines(p.Translated)}
+	switch {
+	case len(p.Types) == 0:
+		row[1], row[2] = "all", "the entry answers"
+	case p.Passed != nil:
+		row[2] = engines(p.Passed)
+	}
+	return row
 }

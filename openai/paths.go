@@ -59,10 +59,15 @@ var paths = []pathRow{
 	{path: "/v1/rerank", api: Rerank},
 	{path: "/v2/rerank", api: Rerank, engines: []string{"vllm"}},
 	{path: "/rerank", api: Rerank, engines: []string{"vllm", "tei", "llamacpp"}, unnamed: true},
+	{path: "/v1/reranking", api: Rerank, engines: []string{"llamacpp"}, unnamed: true},
+	{path: "/reranking", api: Rerank, engines: []string{"llamacpp"}, unnamed: true},
 	{path: "/v1/score", api: Score, engines: []string{"vllm", "sglang", kindCompatible}, unnamed: true, streams: never},
 	{path: "/score", api: Score, engines: []string{"vllm", kindCompatible}, unnamed: true, streams: never},
+	{path: "/v1/classify", api: Classify, engines: []string{"sglang"}, unnamed: true, streams: never},
 	{path: "/classify", api: Classify, engines: []string{"vllm", "sglang"}, unnamed: true, streams: never},
 	{path: "/pooling", api: Pooling, engines: []string{"vllm"}, unnamed: true, streams: never},
+	{path: "/v1/tokenize", api: Tokenize, engines: []string{"sglang"}, free: true, unnamed: true, streams: never},
+	{path: "/v1/detokenize", api: Tokenize, engines: []string{"sglang"}, free: true, unnamed: true, streams: never},
 	{path: "/tokenize", api: Tokenize, engines: []string{"vllm", "sglang", "tgi", "tei", "llamacpp", kindCompatible}, free: true, unnamed: true, streams: never},
 	{path: "/detokenize", api: Tokenize, engines: []string{"vllm", "sglang", "llamacpp", kindCompatible}, free: true, unnamed: true, streams: never},
 	{path: "/infill", api: Infill, engines: []string{"llamacpp"}, unnamed: true},
@@ -142,4 +147,28 @@ func (row *pathRow) support(kind string) Support {
 func (r Route) OfSomeEngines() bool {
 	row := rowsByPath[r.Path]
 	return row != nil && row.engines != nil
+}
+
+// PathInfo describes a path for the documentation.
+type PathInfo struct {
+	Methods, Path string
+	Types         []string // of models that answer it; empty for a path about the models themselves
+	Passed        []string // kinds of engines that have it; empty for any
+	Translated    []string // kinds of engines for which its requests are translated
+	Free          bool     // its requests take no slot
+}
+
+// AllPaths returns the paths that clients may ask for, but for /v1/models/{model}.
+func AllPaths() (all []PathInfo) {
+	for i := range paths {
+		row := &paths[i]
+		info := PathInfo{Methods: row.api.methods(), Path: row.path, Passed: row.engines, Translated: row.through, Free: row.free}
+		for _, name := range modelTypes {
+			if TypeServes(name, row.api) {
+				info.Types = append(info.Types, name)
+			}
+		}
+		all = append(all, info)
+	}
+	return all
 }

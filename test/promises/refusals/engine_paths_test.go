@@ -86,3 +86,18 @@ func TestPathThatOneEngineHas(t *testing.T) {
 		t.Errorf("the other served %d", n)
 	}
 }
+
+// TGI's own API names an adapter in a setting that only the operator may choose: a model with an adapter does not answer there with the base
+// model.
+func TestAdapterAtPathWithoutModels(t *testing.T) {
+	t.Parallel()
+	engine, endpoint := startKind(t, "tgi")
+	f := fleettest.Start(t, fleettest.OneColo(fleettest.QuickEngine(1)), "key: models/own\npool: own\n---\nkey: models/sql\npool: own\nadapter: sql-v1\n"+endpoint)
+	if a := postRoot(t, f, "/generate", `{"model":"own","inputs":"a","parameters":{"max_new_tokens":1}}`); a.Status != 200 {
+		t.Errorf("%d %s", a.Status, a.Body)
+	}
+	before := engine.Stats().Requests
+	if a := postRoot(t, f, "/generate", `{"model":"sql","inputs":"a"}`); a.Status != 404 || engine.Stats().Requests != before {
+		t.Errorf("%d %s", a.Status, a.Body)
+	}
+}
