@@ -18,6 +18,9 @@
 // cut short), which is enough for its type and usage. The output of a Stream depends on the bytes alone, never on how
 // they were cut into pieces.
 //
+// A [Translator] gets each event of a stream whose client has another API, and only what it makes of them is delivered. Such a stream is
+// followed as the engine's, whose end, errors and usage count; an event of it is held whole, up to [MaxEvent].
+//
 // [ReadBody] reads the usage of a complete answer and whether its JSON closes, [UsageScanner] those of an answer that
 // passes in pieces, and [Conversation] sums the usage of a realtime session.
 //

@@ -25,9 +25,10 @@ const (
 // StreamConfig describes the request of a stream, and the framing of its answer.
 type StreamConfig struct {
 	API        API
-	Dialect    Dialect // of the client's route, for AppendError
-	Framing    Framing // server-sent events unless it is JSONLines
-	StripUsage bool    // take out the usage event, which the client did not ask for
+	Dialect    Dialect     // of the client's route, for AppendError
+	Framing    Framing     // server-sent events unless it is JSONLines
+	StripUsage bool        // take out the usage event, which the client did not ask for
+	Translate  *Translator // of a stream whose client has another API; nil = none
 }
 
 // Stream follows an engine's answer that is a stream of events, from its first byte to its last. It is not safe for
@@ -50,6 +51,7 @@ type Stream struct {
 	trailing          bool          // bytes have come behind the end
 	out               output
 	joined            []byte // scratch: several data lines
+	translated        []byte // scratch: what an event has become
 	seen              progress
 	err               error
 }
@@ -76,6 +78,9 @@ type progress struct {
 func NewStream(c StreamConfig) *Stream {
 	s := &Stream{config: c, maxHeld: MaxHeldEvent, maxEvent: MaxEvent}
 	s.lines.byLine, s.seen.counts = c.Framing == JSONLines, noCounts
+	if c.Translate != nil { // of which no piece can pass
+		s.maxHeld = s.maxEvent
+	}
 	return s
 }
 
@@ -113,6 +118,10 @@ func (s *Stream) lineFeed(i int) int {
 // take adds a piece of the input to the current event; done means that the event ends there.
 func (s *Stream) take(from, to int, done bool) {
 	s.size += to - from
+	if s.config.Translate != nil && s.size > s.maxEvent {
+		s.err = ErrEventTooLong
+		return
+	}
 	if !s.isLong && s.size > s.maxHeld {
 		s.stopHolding()
 	}
@@ -136,6 +145,10 @@ func (s *Stream) takeWhole(from, to int) {
 	if !inPlace {
 		s.held = append(s.held, event...)
 		event = s.held
+	}
+	if s.config.Translate != nil {
+		s.takeTranslated(event)
+		return
 	}
 	switch s.stripped = s.event(event); {
 	case s.stripped:
@@ -189,6 +202,9 @@ func (s *Stream) commit() {
 func (s *Stream) Finish() []byte {
 	if s.err != nil || s.isLong || len(s.held) == 0 {
 		return nil
+	}
+	if s.config.Translate != nil {
+		return s.finishTranslated()
 	}
 	tail, end := s.held, "\n"
 	if !s.lines.byLine {
@@ -255,5 +271,5 @@ func (s *Stream) Usage() (Usage, bool) { return s.seen.usage, s.seen.hasUsage }
 // again and again. Engines send about one piece for each token.
 func (s *Stream) UnreportedDeltas() int { return s.seen.unreported }
 
-// Err returns ErrEventTooLong, after which nothing more is delivered, or nil.
+// Err returns ErrEventTooLong or ErrNotTranslated, after which nothing more is delivered, or nil.
 func (s *Stream) Err() error { return s.err }

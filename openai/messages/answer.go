@@ -95,18 +95,19 @@ func (c *choice) read(j *openai.JSON) {
 	}
 }
 
-// first reads the choice of index 0 from an array of choices.
-func (c *choice) first(j *openai.JSON) {
+// first reads the choice of index 0 from an array of choices, and reports whether it is there.
+func (c *choice) first(j *openai.JSON) (found bool) {
 	if j.Kind() != '[' {
 		j.Skip()
-		return
+		return false
 	}
 	for more := j.FirstElement(); more; more = j.NextElement() {
 		var next choice
 		if next.read(j); len(next.index) == 0 || string(next.index) == "0" {
-			*c = next
+			*c, found = next, true
 		}
 	}
+	return found
 }
 
 // call is a call of a tool: raw values.

@@ -30,8 +30,7 @@ func Response(dst, body []byte, a *Asked) ([]byte, error) {
 		case "model":
 			model = j.Value()
 		case "choices":
-			c.first(&j)
-			found = true
+			found = c.first(&j)
 		default:
 			j.Skip()
 		}

@@ -18,7 +18,7 @@ const (
 
 const ping = "event: ping\ndata: {\"type\":\"ping\"}\n\n"
 
-// Stream translates the chunks of a chat stream to the events of a Messages stream. It is an [openai.Translator].
+// Stream translates the chunks of a chat stream to the events of a Messages stream.
 type Stream struct {
 	asked   Asked
 	started bool // message_start was sent
@@ -33,15 +33,21 @@ type Stream struct {
 // NewStream returns a Stream at its beginning.
 func NewStream(a *Asked) *Stream { return &Stream{asked: *a} }
 
+// Translator returns the stream as openai wants it.
+func (s *Stream) Translator() *openai.Translator {
+	return &openai.Translator{Event: s.Event, End: s.End}
+}
+
 // Event appends the events that say the same as the data of a chunk. ok is false if the data is not a chunk: the stream cannot go on.
 func (s *Stream) Event(dst, data []byte) (out []byte, ok bool) {
 	var id, model []byte
 	var c choice
+	found := false
 	j := openai.NewJSON(data, true)
 	for key, more := j.FirstMember(); more; key, more = j.NextMember() {
 		switch string(key) {
 		case "choices":
-			c.first(&j)
+			found = c.first(&j)
 		case "id":
 			id = j.Value()
 		case "model":
@@ -53,7 +59,7 @@ func (s *Stream) Event(dst, data []byte) (out []byte, ok bool) {
 	if !j.End() {
 		return dst, false
 	}
-	if !s.started {
+	if !s.started && (found || isText(id)) {
 		dst = s.start(dst, id, model)
 	}
 	return s.choice(dst, &c)
