@@ -71,6 +71,7 @@ type call struct {
 	beginLogged    bool                // an end event must follow
 	eventID        string              // of the permit
 	response       *transport.Response // the engine's
+	translated     *translated         // to another path of the engine; nil = the request passes
 	usage          tokenUsage          // of the response
 	endUnknown     bool                // nothing but the end of the engine's connection ends the response
 	blocked        time.Duration       // how long the client has blocked the response
@@ -296,9 +297,18 @@ func (c *call) dispatch() (*transport.Response, error) {
 		Tick:           c.request.Tick,
 		Received:       c.grant.Received(),
 	}
-	if c.request.Handshake != nil {
+	read := transport.ReadOptions{
+		API: c.route.API, Dialect: c.route.Dialect, StripUsage: edit.AskUsage && !c.body.IncludeUsage && !c.token.KeepUsage, TrackUsage: true,
+		AnswerModel: c.request.AnswerModel,
+	}
+	switch {
+	case c.request.Handshake != nil:
 		c.toHandshake(&r, edit.Model)
-	} else {
+	case c.translated != nil:
+		r.Body = *c.translated.body
+		c.translated.readBy(&read)
+		defer c.forgetTranslated() // as below
+	default:
 		var memory *[]byte
 		r.Body, memory = c.server.edited.apply(&c.body, c.raw, edit)
 		defer c.server.edited.put(memory) // the transport has sent it, or never will
@@ -313,10 +323,7 @@ func (c *call) dispatch() (*transport.Response, error) {
 		}
 	}
 	c.sent = time.Now()
-	answer, err := c.server.transport.Do(c.Context, &r, transport.ReadOptions{
-		API: c.route.API, Dialect: c.route.Dialect, StripUsage: edit.AskUsage && !c.body.IncludeUsage && !c.token.KeepUsage, TrackUsage: true,
-		AnswerModel: c.request.AnswerModel,
-	})
+	answer, err := c.server.transport.Do(c.Context, &r, read)
 	c.firstByte = time.Now()
 	return answer, err
 }
@@ -333,10 +340,11 @@ func (c *call) idle() time.Duration {
 }
 
 func (c *call) path(e *fleet.Endpoint) string {
-	if p, ok := e.Paths[c.route.Path]; ok {
+	asked := c.enginePath()
+	if p, ok := e.Paths[asked]; ok {
 		return p
 	}
-	return c.route.Path
+	return asked
 }
 
 // usualFields is how many header lines an engine gets at most, unless the model forwards more.

@@ -102,18 +102,25 @@ func (c *call) classify(answer *transport.Response, err error) decision {
 // or a proxy before it, has died. Of a response that is not whole yet, the relay decides.
 func (c *call) classifyEnd(answer *transport.Response) decision {
 	body, whole := answer.Body()
+	if !whole && c.translated != nil && answer.Stream() == nil {
+		return c.endpointMisconfigured(answer.Status()) // too long to be held
+	}
 	if !whole {
 		c.endUnknown = answer.CloseDelimited() && answer.Stream() == nil && !answer.IsJSON()
 		return decision{relay: true}
 	}
 	var end openai.JSONEnd
-	c.usage, end = usageOf(c.route.API, body)
+	c.usage, end = usageOf(c.engineAPI(), body)
 	if (end == openai.JSONOpen || answer.CloseDelimited()) && !answer.IsJSON() {
 		end = openai.JSONUnclear
 	}
 	if end == openai.JSONOpen {
 		c.usage = tokenUsage{}
 		return c.truncated()
+	}
+	if c.translated != nil && !c.translated.take(body) {
+		c.usage = tokenUsage{}
+		return c.endpointMisconfigured(answer.Status())
 	}
 	c.endUnknown = answer.CloseDelimited() && end == openai.JSONUnclear
 	c.succeeded()

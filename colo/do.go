@@ -105,6 +105,9 @@ func (c *call) serve() (*peer.Answer, error) {
 // attempt sends the request to the endpoint of its permit. It reports whether the request has to ask for another permit; if not, the answer
 // is that of [call.serve]. It is a function of its own since a request waits in the frame of its caller.
 func (c *call) attempt() (again bool, a *peer.Answer, err error) {
+	if refused := c.translate(); refused != nil {
+		return false, c.answerUntranslated(refused), nil
+	}
 	if refused := c.checkEngineFields(c.grant.Endpoint); refused != nil {
 		c.withdrawRefused(refused)
 		a, err = c.answerRefusal(refused)
@@ -215,9 +218,7 @@ func (c *call) cancelled(ctx context.Context) *refusal {
 // answer returns an engine's response. The permit of a whole response is released here, and its end logged; otherwise the hooks do
 // that.
 func (c *call) answer(response *transport.Response) *peer.Answer {
-	a := &peer.Answer{Response: response, Queued: c.queued, Attempts: c.attempts, ServedBy: c.server.name}
-	a.RetriesMade = max(c.attemptsSent()-1, 0)
-	a.Load, a.HasLoad = c.load()
+	a := c.newAnswer(response)
 	if response.Upgraded() {
 		a.Session, a.OnClose = c.session(response), c.close
 		return a
@@ -228,6 +229,10 @@ func (c *call) answer(response *transport.Response) *peer.Answer {
 	}
 	a.EndUnknown = c.endUnknown
 	if body, whole := response.Body(); whole {
+		if c.translated != nil {
+			body = c.translated.answer
+			a.Response = transport.NewAnswer(c.route.API, response.Status(), body)
+		}
 		c.release()
 		c.logWhole(response.Status(), body)
 		return a
@@ -238,6 +243,13 @@ func (c *call) answer(response *transport.Response) *peer.Answer {
 		c.ended(response, end)
 	}
 	a.OnClose = c.close
+	return a
+}
+
+func (c *call) newAnswer(response *transport.Response) *peer.Answer {
+	a := &peer.Answer{Response: response, Queued: c.queued, Attempts: c.attempts, ServedBy: c.server.name}
+	a.RetriesMade = max(c.attemptsSent()-1, 0)
+	a.Load, a.HasLoad = c.load()
 	return a
 }
 

@@ -19,12 +19,17 @@ func (p *editedBodies) apply(body *openai.Body, raw []byte, e openai.Edit) ([]by
 	if !body.Changes(raw, e) {
 		return raw, nil
 	}
-	memory, ok := p.pool.Get().(*[]byte)
-	if !ok {
-		memory = new([]byte)
-	}
+	memory := p.get()
 	*memory = body.Splice((*memory)[:0], raw, e)
 	return *memory, memory
+}
+
+// get returns memory for a body, to be put back once the body is sent.
+func (p *editedBodies) get() *[]byte {
+	if memory, ok := p.pool.Get().(*[]byte); ok {
+		return memory
+	}
+	return new([]byte)
 }
 
 // put keeps memory that apply has returned for other bodies.

@@ -12,7 +12,8 @@ import (
 // beginsWithToken reports whether the first byte of the answer is the first token. Only then does the time to it show how busy the engine
 // is: an unstreamed answer takes as long as it is, and a stream of the Responses API begins before anything is generated.
 func (c *call) beginsWithToken() bool {
-	return c.body.Stream && (c.route.API == openai.Chat || c.route.API == openai.Completions)
+	api := c.engineAPI()
+	return c.body.Stream && (api == openai.Chat || api == openai.Completions)
 }
 
 // observeFirstByte reports to the pool how long the answer took to begin.

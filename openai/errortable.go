@@ -49,7 +49,7 @@ var errorTable = []Row{
 	{NumberInvalidRequest, 400, "invalid_request", typeInvalid, "the request is malformed"},
 	{NumberModelNotFound, 404, "model_not_found", typeInvalid, "the fleet does not have the model, or the account may not use it"},
 	{NumberUnknownURL, 404, "unknown_url", typeInvalid, "the path is not served; the base URL must end in `/v1`"},
-	{NumberUnsupportedParameter, 400, "unsupported_parameter", typeInvalid, "`previous_response_id`, `conversation` or `background`, since nothing is stored between requests; or an [engine field](#engine-fields) or a `file:` URL that the model does not allow"},
+	{NumberUnsupportedParameter, 400, "unsupported_parameter", typeInvalid, "`previous_response_id`, `conversation` or `background`, since nothing is stored between requests; or an [engine field](#engine-fields) or a `file:` URL that the model does not allow; or a field that cannot be [translated](anthropic.md#fields-of-translated-requests)"},
 	{NumberPathNotServed, 404, "path_not_supported", typeInvalid, "the model is of another type than the path, or its engines do not have the path; the message lists the paths that the model may serve"},
 	{NumberInvalidAPIKey, 401, "invalid_api_key", typeAuth, "the API key is missing, unknown, expired or revoked"},
 	{NumberModelNotAllowed, 403, "model_not_allowed", typePermission, "the account may use no model: its `models` is `[]`"},

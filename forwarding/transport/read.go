@@ -15,15 +15,17 @@ func (resp *Response) readFirst(s ReadOptions) error {
 	framing := openai.FramingOf(s.API, []byte(resp.head.get("content-type")))
 	resp.renamer = newRenamer(s.AnswerModel, &resp.head, framing)
 	if framing != openai.NoFraming && resp.head.status < 300 && !resp.head.encoded {
-		resp.stream = openai.NewStream(openai.StreamConfig{API: s.API, Dialect: s.Dialect, Framing: framing, StripUsage: s.StripUsage})
+		resp.stream = openai.NewStream(openai.StreamConfig{API: s.API, Dialect: s.Dialect, Framing: framing, StripUsage: s.StripUsage,
+			Translate: s.Translate})
 		return resp.readFirstEvent()
 	}
-	if resp.head.length > maxHeld {
+	atMost := max(s.Hold, maxHeld)
+	if resp.head.length > int64(atMost) {
 		resp.trackUsage(s)
 		_, err := resp.readSome()
 		return err
 	}
-	for len(resp.held) <= maxHeld {
+	for len(resp.held) <= atMost {
 		more, err := resp.readSome()
 		if err != nil {
 			return err

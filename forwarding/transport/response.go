@@ -26,6 +26,10 @@ type ReadOptions struct {
 	TrackUsage bool           // extract the usage and the end: see [Response.Usage] and [Response.JSONEnd]
 	// AnswerModel, unless it is empty, is written in place of the model's name in a successful response: see [openai.ModelRenamer].
 	AnswerModel string
+	// Translate turns the events of a stream into those of the client's API; nil = none.
+	Translate *openai.Translator
+	// Hold is how many bytes of a response that is no stream are held, if they are all of it; 0 = 64 KiB.
+	Hold int
 	// RequireFraming refuses a response that only the end of the connection delimits, which no node sends.
 	RequireFraming bool
 }
@@ -226,6 +230,13 @@ func (resp *Response) Close() {
 	resp.DetachContext()
 	c.Linger(resp.lingerLimit)
 	resp.transport.releaseReader(c)
+}
+
+// NewAnswer returns an answer of an API that is JSON, and is whole.
+func NewAnswer(api openai.API, status int, body []byte) *Response {
+	resp := NewResponse(status, "application/json", body)
+	resp.api = api
+	return resp
 }
 
 // NewResponse returns a whole response of our own, with a body of contentType.

@@ -217,7 +217,7 @@ var table = []row{
 	{path: "colo",
 		ours: []string{"admission", "analytics", "analytics/journal", "analytics/metrics", "fleet", "forwarding/hop", "forwarding/liveness",
 			"forwarding/netconn", "forwarding/peer", "forwarding/peertls", "forwarding/realtime", "forwarding/relay", "forwarding/reload", "forwarding/server",
-			"forwarding/transport", "homes", "internal/ascii", "internal/ctxtime", "internal/lazyctx", "internal/wording", "openai", "permits", "reasons", "tracing"},
+			"forwarding/transport", "homes", "internal/ascii", "internal/ctxtime", "internal/lazyctx", "internal/wording", "openai", "openai/messages", "permits", "reasons", "tracing"},
 		third: []string{fasthttp, "golang.org/x/time/rate"},
 		why:   "a colo gets permits through admission, and trusts the hop token for the account"},
 
@@ -348,6 +348,7 @@ var table = []row{
 	{path: "test/promises/serve", why: "it has only tests, and a page about them"},
 	{path: "test/promises/siblings", why: "it has only tests, and a page about them"},
 	{path: "test/promises/streams", why: "it has only tests, and a page about them"},
+	{path: "test/promises/translation", why: "it has only tests, and a page about them"},
 	{path: "test/promises/traces", why: "it has only tests, and a page about them"},
 	{path: "test/promises/trust", why: "it has only tests, and a page about them"},
 }

@@ -45,8 +45,8 @@ var runs = []run{
 		`"completion_tokens":`, `"id":"llama-3.1-8b-instruct"`, "laptop", "revoked key laptop", "typo.yaml:", "queue.limt", "SLOTS",
 		"inference_requests_total{", `"kind":"inference"`, "msg=stopped",
 	}},
-	{parts: []part{{"README.md", []string{"See a fleet"}}, {"docs/clients.md", nil}}, upFlags: fewSlots, want: []string{
-		"data: [DONE]", "200 colo=ams", "200 colo=fra", "429 colo=", "reason=account_queue_full", "retry-after=", "COLO",
+	{parts: []part{{"README.md", []string{"See a fleet"}}, {"docs/clients.md", nil}, {"docs/anthropic.md", nil}}, upFlags: fewSlots, want: []string{
+		"data: [DONE]", `"type":"message","role":"assistant"`, "200 colo=ams", "200 colo=fra", "429 colo=", "reason=account_queue_full", "retry-after=", "COLO",
 	}},
 	{parts: []part{{"docs/scheduling.md", nil}, {"docs/status.md", nil}}, upFlags: "-verbose", want: []string{
 		"200 queued_ms=", "COLO", "429 queued_ms= reason=account_limit", "429 queued_ms= reason=deadline", "up, auto", `"colo": "ams"`,

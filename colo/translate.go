@@ -1,0 +1,83 @@
+package colo
+
+import (
+	"colonnade/fleet"
+	"colonnade/forwarding/peer"
+	"colonnade/forwarding/transport"
+	"colonnade/openai"
+	"colonnade/openai/messages"
+)
+
+const chatPath = "/v1/chat/completions"
+
+// maxTranslated is the longest answer in bytes that is translated as a whole.
+const maxTranslated = openai.MaxEvent
+
+// translated is a request on its way to an engine that lacks the path, and has another that does the same.
+type translated struct {
+	body   *[]byte // for the engine; its memory is put back once it is sent
+	asked  messages.Asked
+	answer []byte // what the client gets, if that is whole
+}
+
+// translate translates the request if the engine of its permit needs that. It returns the error of a request that cannot be translated.
+func (c *call) translate() *openai.Error {
+	c.forgetTranslated()
+	c.translated = nil
+	e := c.grant.Endpoint
+	if c.route.API != openai.Messages || supportOf(e, c.route) != openai.Translated {
+		return nil
+	}
+	t := &translated{body: c.server.edited.get()}
+	c.translated = t
+	var err *openai.Error
+	*t.body, t.asked, err = messages.Request((*t.body)[:0], c.raw, messages.Options{Model: e.NameOf(c.model), AskUsage: e.Usage == fleet.UsageAsk})
+	if err != nil {
+		c.forgetTranslated()
+	}
+	return err
+}
+
+// answerUntranslated gives back the permit, and answers as an engine would that had the path: no verdict has room for what the client must
+// know.
+func (c *call) answerUntranslated(e *openai.Error) *peer.Answer {
+	c.withdrawRefused(&refusal{err: e})
+	return c.newAnswer(transport.NewAnswer(c.route.API, e.Status, e.AppendBody(nil, c.route.Dialect, c.token.RequestID)))
+}
+
+// forgetTranslated puts back the memory of the translated body.
+func (c *call) forgetTranslated() {
+	if t := c.translated; t != nil {
+		c.server.edited.put(t.body)
+		t.body = nil
+	}
+}
+
+// readBy sets how the engine's answer is read: as that of a chat.
+func (t *translated) readBy(r *transport.ReadOptions) {
+	r.API, r.StripUsage, r.Hold = openai.Chat, false, maxTranslated
+	r.Translate = messages.NewStream(&t.asked).Translator()
+}
+
+// take translates a whole answer, and reports false for one that is not a chat's.
+func (t *translated) take(body []byte) bool {
+	var err error
+	t.answer, err = messages.Response(nil, body, &t.asked)
+	return err == nil
+}
+
+// engineAPI returns the API that the engine is asked by.
+func (c *call) engineAPI() openai.API {
+	if c.translated != nil {
+		return openai.Chat
+	}
+	return c.route.API
+}
+
+// enginePath returns the path that the engine is asked for, unless the endpoint has one of its own for it.
+func (c *call) enginePath() string {
+	if c.translated != nil {
+		return chatPath
+	}
+	return c.route.Path
+}
