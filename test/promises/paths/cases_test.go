@@ -162,6 +162,12 @@ type site struct {
 // start runs a fleet with engines of one slot, unless c says otherwise.
 func start(t *testing.T, c simengine.Config) *site {
 	t.Helper()
+	return startFor(t, c, 1)
+}
+
+// startFor is start for so many requests at once.
+func startFor(t *testing.T, c simengine.Config, requests int) *site {
+	t.Helper()
 	s := &site{engines: map[engineType]*simengine.Engine{}}
 	var documents strings.Builder
 	for _, tc := range cases() {
@@ -175,7 +181,7 @@ func start(t *testing.T, c simengine.Config) *site {
 		documents.WriteString(docs)
 	}
 	s.Fleet = fleettest.Start(t, fleettest.OneColo(fleettest.QuickEngine(1)), documents.String())
-	s.WatchShared(2 * len(s.engines))
+	s.WatchShared(2*len(s.engines) + 2*requests)
 	t.Cleanup(func() { // before the fleet ends
 		for of, e := range s.engines {
 			testkit.WaitFor(t, of.String()+" to be idle", func() bool { return fleettest.InFlight(e) == 0 && s.Pool("ams", of.String()).Held == 0 })

@@ -1,0 +1,79 @@
+package paths_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"colonnade/admission"
+	"colonnade/analytics"
+	"colonnade/internal/fleettest"
+	"colonnade/internal/simengine"
+	"colonnade/internal/testkit"
+	"colonnade/internal/wiretest"
+)
+
+// Paths that cost the engine next to nothing take no slot: they are served while the only slot is taken, and hold nothing.
+func TestFreePaths(t *testing.T) {
+	t.Parallel()
+	s := start(t, simengine.Config{ITL: -1})
+	f := func(kind, path, body, has string) {
+		t.Run(kind+path, func(t *testing.T) {
+			c := pathCase{engine: engineType{kind, "chat"}, path: path, body: body}
+			e := s.engines[c.engine]
+			e.SetFault(simengine.Fault{Fault: simengine.FaultStallHead, Count: 1})
+			held := s.send(t, pathCase{engine: c.engine, path: fleettest.ChatPath, body: askThree}, false, "holds-"+idOf(c, false))
+			testkit.WaitFor(t, "the slot to be taken", func() bool { return fleettest.InFlight(e) == 1 })
+			a := s.send(t, c, false, idOf(c, false), "x-colonnade-queue: never").Read()
+			if a.Status != 200 || a.Err != nil || !strings.Contains(a.Body, has) {
+				t.Errorf("%d %v: %s, want %s", a.Status, a.Err, a.Body, has)
+			}
+			if held := s.Pool("ams", c.engine.String()).Held; held != 1 {
+				t.Errorf("%d permits are held, want 1", held)
+			}
+			held.Close()
+			s.rested(t, c)
+		})
+	}
+	for _, kind := range []string{"vllm", "sglang"} {
+		f(kind, "/tokenize", `,"prompt":"one two three"`, `"count":3`)
+		f(kind, "/detokenize", `,"tokens":[0]`, `"one"`)
+	}
+	f("llamacpp", "/tokenize", `,"content":"one two three"`, `"tokens":[`)
+	f("llamacpp", "/detokenize", `,"tokens":[0]`, `"content":"one"`)
+	f("tgi", "/tokenize", `,"inputs":"one two three"`, `"text":"one"`)
+	for _, kind := range []string{"vllm", "sglang", "llamacpp"} {
+		f(kind, "/v1/messages/count_tokens", askThree, `{"input_tokens":3}`)
+	}
+}
+
+// Free requests are bounded at each endpoint, and are released as their clients leave.
+func TestFreePathsAreBounded(t *testing.T) {
+	t.Parallel()
+	s := startFor(t, simengine.Config{ITL: -1}, admission.MaxFree)
+	c := pathCase{engine: engineType{"vllm", "chat"}, path: "/tokenize", body: `,"prompt":"one two three"`}
+	e := s.engines[c.engine]
+	e.SetFault(simengine.Fault{Fault: simengine.FaultStallHead})
+	var held []*wiretest.Conn
+	for n := range admission.MaxFree {
+		held = append(held, s.send(t, c, false, fmt.Sprintf("free-held-%02d", n)))
+	}
+	testkit.WaitFor(t, "the engine to have them all", func() bool { return e.Stats().Requests == admission.MaxFree })
+	a := s.send(t, c, false, "free-over").Read()
+	if a.Status != 429 || a.Header.Get("Retry-After") == "" || !strings.Contains(a.Body, `"reason":"busy"`) || e.Stats().Requests != admission.MaxFree {
+		t.Errorf("one more: %d %v: %s, and the engine got %d", a.Status, a.Err, a.Body, e.Stats().Requests)
+	}
+	if p := s.Pool("ams", c.engine.String()); p.Held != 0 {
+		t.Errorf("%d slots are held, want none", p.Held)
+	}
+	e.ClearFaults()
+	for n, conn := range held {
+		conn.Leave(n)
+	}
+	testkit.WaitFor(t, "a free place", func() bool { return s.send(t, c, false, "free-again").Read().Status == 200 })
+	for n := range held {
+		if final := s.FinalEvent(analytics.KindInference, fmt.Sprintf("free-held-%02d", n)); final.Outcome != analytics.OutcomeClientGone {
+			t.Errorf("request %d: the event says %s", n, final.Outcome)
+		}
+	}
+}
