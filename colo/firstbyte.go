@@ -10,10 +10,11 @@ import (
 )
 
 // beginsWithToken reports whether the first byte of the answer is the first token. Only then does the time to it show how busy the engine
-// is: an unstreamed answer takes as long as it is, and a stream of the Responses API begins before anything is generated.
+// is: an unstreamed answer takes as long as it is, and a stream of the Responses API begins before anything is generated. Engines send the first
+// event of a message together with its first token.
 func (c *call) beginsWithToken() bool {
 	api := c.engineAPI()
-	return c.body.Stream && (api == openai.Chat || api == openai.Completions)
+	return c.body.Stream && api != openai.Responses && api.GeneratesText()
 }
 
 // observeFirstByte reports to the pool how long the answer took to begin.

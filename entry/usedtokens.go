@@ -151,9 +151,7 @@ func newOutputEstimates() *outputEstimates { return &outputEstimates{tokens: map
 
 // estimate returns the tokens of a request's answers: as many as it allows, or else as many as the account's answers have had.
 func (o *outputEstimates) estimate(c *call) float64 {
-	switch c.route.API {
-	case openai.Chat, openai.Completions, openai.Responses:
-	default:
+	if !c.route.API.GeneratesText() {
 		return 0
 	}
 	if c.body.MaxTokens > 0 {

@@ -51,6 +51,15 @@ func (a API) String() string {
 // isNative reports whether bodies of an API may have fields that are not OpenAI's.
 func (a API) isNative() bool { return a >= Messages && a <= Generate }
 
+// GeneratesText reports whether the answers of an API are generated text.
+func (a API) GeneratesText() bool {
+	switch a {
+	case Chat, Completions, Responses, Messages, Infill, OllamaChat, OllamaGenerate, Generate:
+		return true
+	}
+	return false
+}
+
 // Route is the destination of a request.
 type Route struct {
 	API     API
