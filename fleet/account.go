@@ -21,6 +21,8 @@ type Account struct {
 	Models []string `json:"models,omitzero" is:"name"` // nil = all, empty = none
 	// Permission to choose the colo of a request by the header x-colonnade-force-colo.
 	Admin bool `json:"admin,omitempty"`
+	// Permission for fallbacks that take prompts out of the fleet: to models listed as external, or with an endpoint that is.
+	AllowExternal bool `json:"allow_external,omitempty"`
 }
 
 // Limits of an account.
@@ -34,11 +36,14 @@ type Limits struct {
 	// Tokens a minute in the whole fleet, of prompts and answers together. Further requests are refused with the reason token_limit.
 	// Default: any number.
 	TokensPerMinute int `json:"tokens_per_minute,omitempty" range:"1,1000000000000"`
+	// Tokens of each answer to a request. A request that wants more is refused; one that does not say how many it wants gets this limit.
+	// Default: any number.
+	OutputTokens int `json:"output_tokens,omitempty" range:"1,1000000000"`
 	// Most that the requests of a day or a month may cost.
 	Budget Budget `json:"budget,omitzero"`
 }
 
 // Rates returns the limits that hold for the account in the whole fleet.
 func (l *Limits) Rates() RateLimits {
-	return RateLimits{RequestsPerMinute: l.RequestsPerMinute, TokensPerMinute: l.TokensPerMinute, Budget: l.Budget}
+	return RateLimits{RequestsPerMinute: l.RequestsPerMinute, TokensPerMinute: l.TokensPerMinute, OutputTokens: l.OutputTokens, Budget: l.Budget}
 }

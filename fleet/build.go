@@ -46,7 +46,7 @@ func NewTable(c Contents) *Table {
 		endpoints: c.Endpoints, accounts: c.Accounts,
 		flows:       make(map[string]*Flow, len(c.Flows)),
 		unusedSteps: c.UnusedSteps, modelList: c.Models, coloList: c.Colos, entries: c.Entries,
-		apiKeys: c.APIKeys, issuers: c.Issuers, captures: c.Captures, sinks: c.Sinks, origins: c.Origins, deletions: c.Deletions, limits: RateLimits(c.Limits),
+		apiKeys: c.APIKeys, issuers: c.Issuers, captures: c.Captures, sinks: c.Sinks, origins: c.Origins, deletions: c.Deletions, limits: c.Limits.rates(),
 		defaultPool: c.DefaultPool, defaultAccount: c.DefaultAccount,
 	}
 	for _, m := range c.Models {

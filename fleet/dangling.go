@@ -59,6 +59,7 @@ func (d *dangling) models() {
 			d.add(key, "pool", m.Pool, KindEndpoint, "no endpoint is in this pool, so the model cannot be served")
 		}
 		d.routing(key, m)
+		d.fallbacks(key, m)
 	}
 }
 

@@ -66,6 +66,15 @@ type Model struct {
 	MaxCompletions int `json:"max_completions" range:"1,1000000"`
 	// Inputs of one request for embeddings, or documents of one request for a ranking.
 	MaxInputs int `json:"max_inputs" range:"1,1000000"`
+	// Longest context of the engines, in tokens, prompt and answer together. Requests that cannot fit are refused before they take a slot.
+	// Default: only the engines refuse.
+	MaxModelLen int `json:"max_model_len,omitempty" range:"1,1000000000" own:"yes"`
+	// Other models that serve a request when this one is out of capacity or down, in order, at most 8: names, or {external: NAME} for a
+	// model outside of the fleet. An account gets only those that it may use, and those outside only if it has allow_external. The lists of these
+	// models do not count.
+	Fallback []Fallback `json:"fallback,omitzero" own:"yes"`
+	// Words and patterns that the prompts of the model must not have.
+	PromptFilter *PromptFilter `json:"prompt_filter,omitempty"`
 	// Engine fields that requests may have; file_urls stands for files named by URL or path. Requests with another engine
 	// field are refused. Engine fields make an engine choose an adapter, a peer, a file or the like; docs/clients.md lists
 	// them.

@@ -1,16 +1,19 @@
 package fleet
 
-// RateLimits bound what requests use over time. A field that is 0 bounds nothing.
+// RateLimits bound what requests use. A field that is 0 bounds nothing.
 type RateLimits struct {
 	// Requests a minute. Default: any number.
 	RequestsPerMinute int `json:"requests_per_minute,omitempty" range:"1,1000000000"`
 	// Tokens a minute, of prompts and answers together. Default: any number.
 	TokensPerMinute int `json:"tokens_per_minute,omitempty" range:"1,1000000000000"`
+	// Tokens of each answer to a request. A request that wants more is refused; one that does not say how many it wants gets this limit.
+	// Default: any number.
+	OutputTokens int `json:"output_tokens,omitempty" range:"1,1000000000"`
 	// Most that the requests of a day or a month may cost.
 	Budget Budget `json:"budget,omitzero"`
 }
 
-// Bounds reports whether there is any limit.
+// Bounds reports whether there is any limit over time.
 func (l *RateLimits) Bounds() bool {
 	return l.RequestsPerMinute > 0 || l.TokensPerMinute > 0 || l.Budget.Day > 0 || l.Budget.Month > 0
 }
@@ -33,4 +36,8 @@ type FleetLimits struct {
 	TokensPerMinute int `json:"tokens_per_minute,omitempty" range:"1,1000000000000"`
 	// Most that the requests of all clients may cost in a day or a month.
 	Budget Budget `json:"budget,omitzero"`
+}
+
+func (l *FleetLimits) rates() RateLimits {
+	return RateLimits{RequestsPerMinute: l.RequestsPerMinute, TokensPerMinute: l.TokensPerMinute, Budget: l.Budget}
 }

@@ -94,7 +94,7 @@ origins: ["https://app.example.com", "http://localhost:3000"]
 `)
 	f("defaults", "origins: ['HTTPS://App.example.com:443', 'app://obsidian.md', 'chrome-extension://abcdefgh', 'http://[::1]:3000', '*']")
 	f("pools/p", "version: 1\nqueue: {limit: 1}")
-	f("pools/p", "version: 4\nnew: 1")
+	f("pools/p", "version: 5\nnew: 1")
 	f("pools/p", "version: 99\nqueue: {limit: 1, shape: round}\nnew: [1, 2]")
 	f("servers/ams/a", "{address: 'h:1', boot: b, protocol: {min: 1, max: 7, best: 2}, new: field}")
 	f("pools/p", "{}")

@@ -37,7 +37,7 @@ func (doc *parsed) checkDefaults() *fieldError {
 	if err := d.decode(all.Model, &m).in("model"); err != nil {
 		return err
 	}
-	if err := checkRouting(&m.Routing).in("model"); err != nil {
+	if err := checkModel("", &m).in("model"); err != nil {
 		return err
 	}
 	if err := d.decode(all.Pool, &fleet.Pool{}).in("pool"); err != nil {

@@ -8,9 +8,9 @@ import (
 )
 
 // newestVersion is the newest version of documents that this program knows: 2 has allow_fields, max_completions and max_inputs; 3 has
-// labels, position, within, weights and forward_below. A document says which version it needs in its field version; unknown fields are
+// labels, position, within, weights and forward_below; 4 has fallback, max_model_len, prompt_filter, allow_external and output_tokens. A document says which version it needs in its field version; unknown fields are
 // accepted only in one that is newer.
-const newestVersion = 3
+const newestVersion = 4
 
 // parsed is a good version of a document. Only built changes.
 type parsed struct {
@@ -85,7 +85,7 @@ func (doc *parsed) check() *fieldError {
 		if err := d.decode(doc.tree, &m); err != nil {
 			return err
 		}
-		return checkRouting(&m.Routing)
+		return checkModel(doc.id.Name, &m)
 	case fleet.KindFlow:
 		var f fleet.Flow
 		if err := d.decode(doc.tree, &f); err != nil {

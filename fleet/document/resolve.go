@@ -151,6 +151,9 @@ func finishModel(m *fleet.Model) {
 			m.Routing.Steps[i].Pick = fleet.PickOrder
 		}
 	}
+	if m.PromptFilter != nil {
+		_, _ = m.PromptFilter.Compile() // each layer was checked, and their lists replace each other
+	}
 	for i, name := range m.ForwardHeaders {
 		m.ForwardHeaders[i] = strings.ToLower(name)
 	}

@@ -156,6 +156,10 @@ var scalars = map[reflect.Type]struct {
 		{Type: "string", Pattern: `^[0-9]+(KiB|MiB|GiB)?$`},
 		{Type: "integer", Minimum: "0"},
 	}},
+	reflect.TypeFor[fleet.Fallback](): {"fallback", []*schema{
+		{Type: "string", Pattern: "^" + namePattern + "$"},
+		{Type: "object", Required: []string{"external"}, Additional: false, Properties: properties{{"external", &schema{Type: "string", Pattern: "^" + namePattern + "$"}}}},
+	}},
 	reflect.TypeFor[fleet.KeyHash](): {"sha256", []*schema{{Type: "string", Pattern: `^[0-9A-Fa-f]{64}$`}}},
 	reflect.TypeFor[time.Time]():     {"time", []*schema{{Type: "string", Pattern: `^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}`}}},
 }
