@@ -43,7 +43,7 @@ const (
 
 // SchemaVersion is the version of Event. A field keeps its name, its type and its meaning for good. A version adds fields, which
 // readers of an older one ignore, and which older events do not have.
-const SchemaVersion = 1
+const SchemaVersion = 2
 
 // Event describes one request at one node, or one permit. A begin and its end have the same EventID. An unknown field is
 // zero. Strings are names from the fleet table and ids, never a prompt, a completion or the secret of a key.
@@ -82,6 +82,8 @@ type Event struct {
 	Key string `json:"key,omitempty"`
 	// The model's own name, also if the client used an alias; of an unknown model the name in the request, unless that may be a key.
 	Model string `json:"model,omitempty"`
+	// The model that the client has asked for, if a fallback of it has served the request instead.
+	RequestedModel string `json:"requested_model,omitempty" on:"request" since:"2"`
 	// Pool of the model; none for an unknown model.
 	Pool string `json:"pool,omitempty"`
 	// Engine that had the permit's slot, by the name of its document.

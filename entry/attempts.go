@@ -33,12 +33,16 @@ type attempts struct {
 	inColo     *attempt // at another server of the colo that was asked last; nil = the request goes on to the next colo
 	queueMode  queueMode
 	onwardRule onwardRule
-	errorsLeft int // attempts left after errors
-	fullLeft   int // colos left after one that was full
+	errorsLeft int  // attempts left after errors
+	fullLeft   int  // colos left after one that was full
+	mayGoOn    bool // another model may follow: see [fallbacks]
+	noLongWait bool // the request waits nowhere for long, since it may do so for another model
+	ofEntry    bool // no colo is asked, since the request is part of a flood
 
 	waitingRooms    []waitingRoom // colos whose queue has room, by expected wait
 	lostServerOnce  bool          // a connection was lost without a verdict
 	endpointsFailed int           // after this request was sent to them
+	failedBefore    int           // of them, with another model
 
 	refusal      *openai.Error // of a full colo: of the last in which it waited, else of the first
 	lastRefusals []lastRefusal // one for each colo
@@ -137,7 +141,7 @@ func (t *attempts) next() (attempt, bool) {
 			return at, true
 		}
 	}
-	if len(t.waitingRooms) > 0 {
+	if len(t.waitingRooms) > 0 && !t.noLongWait {
 		room := t.waitingRooms[0]
 		t.waitingRooms = t.waitingRooms[1:]
 		return attempt{candidate: room.candidate, line: room.line, wait: hop.WaitFull}, true
@@ -147,7 +151,7 @@ func (t *attempts) next() (attempt, bool) {
 
 // at returns the attempt at s, but for its servers: how long the request may wait there.
 func (t *attempts) at(s candidate) attempt {
-	last := len(t.candidates) == 0
+	last := len(t.candidates) == 0 && !t.noLongWait
 	switch {
 	case t.queueMode == queueNever:
 		return attempt{candidate: s, wait: hop.WaitNever}
@@ -239,7 +243,7 @@ func (t *attempts) charge(v hop.Verdict, budget func() bool) {
 	}
 	t.errorsLeft -= v.RetriesMade
 	t.endpointsFailed = max(t.endpointsFailed, v.EndpointsFailed)
-	if v.Final || t.endpointsFailed >= hop.MaxEndpointsFailed || t.errorsLeft < 1 || t.more() && !budget() {
+	if v.Final || t.endpointsFailed >= hop.MaxEndpointsFailed || t.errorsLeft < 1 || (t.more() || t.mayGoOn) && !budget() {
 		t.over = true
 		return
 	}

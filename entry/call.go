@@ -53,13 +53,13 @@ type call struct {
 	priority          string
 	wantsQueueEvents  bool
 	countsInBudget    bool // budget.Begin was called
-	refusedByEntry    bool // no colo was asked, since the request is part of a flood
 	forced            bool // to one colo, by an operator
 	beginLogged       bool // exactly one final event follows a begin event
 	endLogged         bool
 	hadPlace          bool                    // of all attempts so far: in a queue, and has lost it
 	queueEvents       *relay.QueueEventStream // nil unless the answer has begun with queue events
 	attempts          *attempts
+	fallbacks         *fallbacks   // nil = no other model may serve the request
 	table             *fleet.Table // the newest that the attempts go by
 	limits            *callLimits  // nil = nothing bounds the caller's requests or tokens
 
@@ -140,11 +140,7 @@ func (c *call) resolveModel(t *fleet.Table, name string) *openai.Error {
 	if !ok || !c.caller.MayUse(m.Name) {
 		return openai.ModelNotFound(name) // an account learns nothing about models that it may not use
 	}
-	c.model = m
-	if m.AnswerModel == fleet.AnswerRequested {
-		c.answerName = name
-	}
-	c.entry.active.add(m.Name, 1)
+	c.useModel(m)
 	return nil
 }
 

@@ -125,9 +125,9 @@ func (c *dayClient) request(try int) *openai.Error {
 	c.asked, c.forgotten, c.served, c.cut, c.coloBytes = c.asked[:0], 0, nil, false, 0
 	arrived := c.day.now()
 	in := c.call(try)
-	err := in.startAttempts(c.day.table, "", queueDefault, c.random.Uint64())
-	if err == nil && in.tryColos() == nil {
-		err = in.attempts.clientError()
+	var err *openai.Error
+	if in.startAttempts(c.day.table, "", queueDefault, c.random.Uint64()); in.tryColos() == nil {
+		err = in.clientError()
 	}
 	c.note(in, arrived, err)
 	if err == nil {

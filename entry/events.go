@@ -29,7 +29,8 @@ func (c *call) event(phase analytics.Phase) analytics.Event {
 		QueuedInColo:    c.waited > 0,
 		Streamed:        c.body.Stream,
 		WebSocket:       c.route.API == openai.Realtime,
-		RefusedByEntry:  c.refusedByEntry,
+		RefusedByEntry:  len(c.path) == 0 && c.attempts != nil && c.attempts.ofEntry,
+		RequestedModel:  c.requestedModel(),
 	}
 	if c.caller.Account != nil {
 		e.Account, e.Key = c.caller.Account.Name, c.caller.KeyID

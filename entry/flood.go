@@ -173,18 +173,18 @@ func (f *floodState) latest() time.Time {
 	return f.recent[(f.oldest+floodRefusals)%len(f.recent)]
 }
 
-// refuseFlood returns the refusal of a request that the colos would refuse, or nil. Requests of operators for one colo are left out: they
+// refuseFlood returns the attempts of a request that the colos would refuse, which ask none, or nil. Requests of operators for one colo are left out: they
 // ask about that colo, and what it answers says nothing about the others.
-func (c *call) refuseFlood(forced string, mode queueMode, jitter float64) *openai.Error {
+func (c *call) refuseFlood(forced string, mode queueMode, jitter float64) *attempts {
 	if c.forced = forced != ""; c.forced {
 		return nil
 	}
 	e := c.entry.floods.refusal(c.floodKey(mode), c.arrived, jitter)
-	if e != nil {
-		c.refusedByEntry = true
-		c.entry.metrics.RefusedByEntry(c.model.Name)
+	if e == nil {
+		return nil
 	}
-	return e
+	c.entry.metrics.RefusedByEntry(c.model.Name)
+	return &attempts{refusal: e, queueMode: mode, ofEntry: true, errorsLeft: c.model.Retry.Errors}
 }
 
 func (c *call) floodKey(mode queueMode) floodKey {
@@ -194,7 +194,7 @@ func (c *call) floodKey(mode queueMode) floodKey {
 // noteFlood notes how the colos have answered a request. A request whose client has gone says nothing.
 func (c *call) noteFlood(answer *peer.Answer) {
 	switch {
-	case c.forced:
+	case c.forced, c.attempts.ofEntry, c.attempts.noLongWait && len(c.attempts.waitingRooms) > 0 && answer == nil: // it may come back, and wait
 	case answer != nil, c.hadPlace, c.attempts.reachedEngine():
 		c.entry.floods.admitted(c.floodKey(c.attempts.queueMode), time.Now())
 	case c.Context.Err() == nil && c.attempts.allFull():
@@ -210,4 +210,4 @@ func (t *attempts) allFull() bool {
 }
 
 // reachedEngine reports whether an engine has failed with the request, which had a permit then.
-func (t *attempts) reachedEngine() bool { return t.endpointsFailed > 0 }
+func (t *attempts) reachedEngine() bool { return t.endpointsFailed > t.failedBefore }

@@ -197,6 +197,9 @@ func (c *call) eachHeader(set func(name, value string)) {
 	c.limits.eachHeader(set)
 	if c.colo != "" {
 		set(hop.HeaderColo, c.colo)
+		if c.fallbacks != nil {
+			set(hop.HeaderModel, c.model.Name)
+		}
 	}
 	if len(c.path) > 1 {
 		if colos := c.colosAsked(); len(colos) > 1 {

@@ -217,7 +217,7 @@ func (t *attempts) staysInColo() bool { return t.inColo != nil && !t.over }
 
 // hasAnotherServer reports whether the request can go to a server other than that of an attempt.
 func (t *attempts) hasAnotherServer(at attempt) bool {
-	return len(at.line.servers) > 1 || t.more() || len(at.line.withServers(t.rank(at.Colo.Name)).servers) > 1
+	return len(at.line.servers) > 1 || t.more() || t.mayGoOn || len(at.line.withServers(t.rank(at.Colo.Name)).servers) > 1
 }
 
 // mayLose reports whether the request could go on if the server of an attempt were lost. left is how many attempts the retry budget allows.

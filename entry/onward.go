@@ -86,8 +86,8 @@ func (t *attempts) onward(at attempt, left int) []hop.Stop {
 		if !ok {
 			break
 		}
-		stop.Last = len(stops)+1 == len(t.candidates)
-		stop.NoAlternative = stop.Last && len(t.waitingRooms) == 0 && len(t.rank(next.Colo.Name)) < 2 || !t.mayLoseServer(left)
+		stop.Last = len(stops)+1 == len(t.candidates) && !t.noLongWait
+		stop.NoAlternative = stop.Last && !t.mayGoOn && len(t.waitingRooms) == 0 && len(t.rank(next.Colo.Name)) < 2 || !t.mayLoseServer(left)
 		stops, before = append(stops, stop), next.Colo
 	}
 	return stops

@@ -31,9 +31,7 @@ func BenchmarkPlanOfManyColos(b *testing.B) {
 	for seed := uint64(0); b.Loop(); seed++ {
 		c := &call{entry: e, model: m, arrived: now}
 		c.caller = caller
-		if err := c.startAttempts(table, "", queueDefault, seed); err != nil {
-			b.Fatal(err)
-		}
+		c.startAttempts(table, "", queueDefault, seed)
 		e.budget.End()
 		if _, ok := c.attempts.next(); !ok {
 			b.Fatal("no attempt")

@@ -54,7 +54,7 @@ func (c *call) resolveStream() (*transport.Response, *openai.Error) {
 	case answer != nil:
 		return nil, c.notStreamed(answer)
 	case c.Context.Err() == nil:
-		return nil, c.logRefused(c.attempts.clientError())
+		return nil, c.logRefused(c.clientError())
 	case c.clientGone():
 		c.logCancelled(analytics.OutcomeClientGone)
 		return nil, nil

@@ -77,7 +77,7 @@ func (c *call) infer(t *fleet.Table) (streaming bool) {
 		return false
 	}
 	c.logBegin()
-	if c.wantsQueueEvents && c.attempts.more() {
+	if c.wantsQueueEvents && (c.attempts.more() || c.attempts.mayGoOn) {
 		c.beginQueueEvents()
 		return true
 	}
@@ -87,17 +87,21 @@ func (c *call) infer(t *fleet.Table) (streaming bool) {
 	case c.Context.Err() != nil:
 		c.cancelled()
 	default:
-		c.refuse(c.attempts.clientError())
+		c.refuse(c.clientError())
 	}
 	return false
 }
 
-// tryColos tries one colo after another until one serves the request. It returns nil if none does, or if the request's
-// context has ended.
+// tryColos tries one colo after another until one serves the request, with one model after another if there are fallbacks. It returns nil if
+// none does, or if the request's context has ended.
 func (c *call) tryColos() *peer.Answer {
-	answer := c.walkPlan()
-	c.noteFlood(answer)
-	return answer
+	for {
+		answer := c.walkPlan()
+		c.noteFlood(answer)
+		if answer != nil || !c.nextModel() {
+			return answer
+		}
+	}
 }
 
 func (c *call) walkPlan() *peer.Answer {
@@ -167,13 +171,10 @@ func (c *call) receive(t *fleet.Table) *openai.Error {
 	if err = c.resolveModel(t, c.body.Model); err != nil {
 		return err
 	}
-	if !openai.TypeServes(string(c.model.Type), c.route.API) {
-		return openai.PathNotOfType(c.model.Name, string(c.model.Type), c.route.Path)
+	if err = c.checkShape(c.model); err != nil {
+		return err
 	}
-	if limit := int64(c.model.MaxBody); int64(len(c.raw)) > limit {
-		return openai.RequestTooLarge(limit)
-	}
-	if err = c.body.CheckCounts(openai.Limits{Completions: c.model.MaxCompletions, Inputs: c.model.MaxInputs}, c.model.Name); err != nil {
+	if err = c.checkContent(c.model); err != nil {
 		return err
 	}
 	return c.plan(t)
@@ -231,9 +232,14 @@ func (c *call) plan(t *fleet.Table) *openai.Error {
 	if err := c.takeLimits(t); err != nil {
 		return err
 	}
-	if err := c.startAttempts(t, forced, queueMode, rand.Uint64()); err != nil {
+	if err := c.planFallbacks(t, forced); err != nil {
 		return err
 	}
+	c.startAttempts(t, forced, queueMode, rand.Uint64())
+	if c.attempts.ofEntry && c.fallbacks == nil {
+		return c.attempts.refusal
+	}
+	c.beginFallbacks()
 	if err := c.WatchClient(c.rc.Conn()); err != nil {
 		c.entry.config.Logger.Error("cannot watch the client", "error", err)
 		return openai.Internal()
@@ -242,9 +248,9 @@ func (c *call) plan(t *fleet.Table) *openai.Error {
 }
 
 // startAttempts plans the request for queueMode, and for the colo forced if that is not empty. The seed decides all that is random.
-func (c *call) startAttempts(t *fleet.Table, forced string, queueMode queueMode, seed uint64) *openai.Error {
-	if e := c.refuseFlood(forced, queueMode, float64(seed)/(1<<64)); e != nil {
-		return e
+func (c *call) startAttempts(t *fleet.Table, forced string, queueMode queueMode, seed uint64) {
+	if c.attempts = c.refuseFlood(forced, queueMode, float64(seed)/(1<<64)); c.attempts != nil {
+		return
 	}
 	candidates := c.candidates(t, routing.Request{
 		Forced: forced, Seed: seed, Seen: c.entry.observed.seen(c.model.Pool, c.arrived), RoundTrip: c.entry.observed.roundTrip,
@@ -260,9 +266,10 @@ func (c *call) startAttempts(t *fleet.Table, forced string, queueMode queueMode,
 	} else if len(candidates) == 0 && forced == "" && c.entry.hasServer() {
 		c.attempts.noteRefusal(nil, openai.Unavailable(reasons.NoRoute, time.Second), false)
 	}
-	c.entry.budget.Begin()
-	c.countsInBudget = true
-	return nil
+	if !c.countsInBudget {
+		c.entry.budget.Begin()
+		c.countsInBudget = true
+	}
 }
 
 // candidates returns the colos of the request's plan.

@@ -21,7 +21,7 @@ type Account struct {
 	Models []string `json:"models,omitzero" is:"name"` // nil = all, empty = none
 	// Permission to choose the colo of a request by the header x-colonnade-force-colo.
 	Admin bool `json:"admin,omitempty"`
-	// Permission for fallbacks that take prompts out of the fleet: to models listed as external, or with an endpoint that is.
+	// Permission for fallbacks that take prompts out of the fleet: to models that are listed as {external: NAME}.
 	AllowExternal bool `json:"allow_external,omitempty"`
 }
 

@@ -53,6 +53,33 @@ func TestDangling(t *testing.T) {
 		"models/a routing.algorithm random needs models")
 }
 
+// Fallbacks that lead nowhere, to the model itself, to sessions or unawares out of the fleet are named.
+func TestDanglingFallbacks(t *testing.T) {
+	set := document.NewSet()
+	for key, value := range map[string]string{
+		"models/a": "pool: p\naliases: [other]\nfallback: [b, gone, other, r, away, {external: far}]", "models/b": "pool: p", "models/r": "pool: p\ntype: realtime",
+		"models/away": "pool: q", "models/far": "pool: q", "colos/ams": "{}", "endpoints/ams/one": "url: http://h:1\npool: p",
+		"endpoints/ams/two": "url: http://h:2\npool: q\nexternal: true",
+	} {
+		if err := set.Put(key, []byte(value), 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var got []string
+	for _, d := range set.Table().Dangling() {
+		got = append(got, fmt.Sprintf("%s %s needs %s: %s", d.Field, d.Value, d.Missing, d.Reason))
+	}
+	want := []string{
+		"fallback gone needs models: there is no model of this name; there are: away, b, far, r",
+		"fallback other needs models: this is the model itself, so the entry has no effect",
+		"fallback r needs models: realtime sessions have no fallbacks, so the entry has no effect",
+		"fallback away needs accounts: an endpoint of the model is external, and accounts get it here also without allow_external: write {external: away}",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 // Each part of a step and of a flow that nothing meets is named, with what there is.
 func TestDanglingRouting(t *testing.T) {
 	whole := []string{

@@ -43,8 +43,8 @@ func (f *Fallback) UnmarshalJSON(data []byte) error {
 
 var errFallback = errors.New(`must be the name of a model, or {external: NAME} for one outside of the fleet`)
 
-// IsExternal reports whether any endpoint of a pool is marked as external.
-func (t *Table) IsExternal(pool string) bool {
+// isExternal reports whether any endpoint of a pool is marked as external.
+func (t *Table) isExternal(pool string) bool {
 	for _, colo := range t.endpoints.colos {
 		for _, e := range colo.byPool[pool] {
 			if e.External {
@@ -65,9 +65,9 @@ func (d *dangling) fallbacks(key string, m *Model) {
 			d.add(key, "fallback", f.Model, KindModel, "this is the model itself, so the entry has no effect")
 		case m.Type == TypeRealtime || other.Type == TypeRealtime:
 			d.add(key, "fallback", f.Model, KindModel, "realtime sessions have no fallbacks, so the entry has no effect")
-		case !f.External && d.table.IsExternal(other.Pool):
+		case !f.External && d.table.isExternal(other.Pool):
 			d.add(key, "fallback", f.Model, KindAccount,
-				"the model has endpoints that are external, so it serves only accounts with allow_external: write {external: "+f.Model+"}")
+				"an endpoint of the model is external, and accounts get it here also without allow_external: write {external: "+f.Model+"}")
 		}
 	}
 }

@@ -29,6 +29,7 @@ func appendEvent(dst []byte, e *analytics.Event) []byte {
 	o.text("account", e.Account)
 	o.text("key", e.Key)
 	o.text("model", e.Model)
+	o.text("requested_model", e.RequestedModel)
 	o.text("pool", e.Pool)
 	o.text("endpoint", e.Endpoint)
 	o.text("engine", e.Engine)

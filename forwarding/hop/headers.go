@@ -25,6 +25,7 @@ const (
 	HeaderRequestID    = "x-request-id"
 	HeaderColo         = "x-colonnade-colo"
 	HeaderColoPath     = "x-colonnade-colo-path" // colos that were asked, in order, if there are several
+	HeaderModel        = "x-colonnade-model"     // that has served the request, if it has fallbacks
 	HeaderQueuedMS     = "x-colonnade-queued-ms"
 	HeaderAttempts     = "x-colonnade-attempts"
 	HeaderModel        = "x-colonnade-model"    // that a request without one in its body asks for
@@ -44,6 +45,7 @@ const (
 	HeaderQueue                = "x-colonnade-queue"
 	HeaderQueueEvents          = "x-colonnade-queue-events"
 	HeaderPriority             = "x-colonnade-priority"
+	HeaderFallback             = "x-colonnade-fallback"
 	HeaderDeadlineMS           = "x-colonnade-deadline-ms"
 	HeaderForceColo            = "x-colonnade-force-colo"
 	HeaderStainlessTimeout     = "x-stainless-timeout"
