@@ -1,6 +1,8 @@
 package entry
 
 import (
+	"fmt"
+
 	"colonnade/fleet"
 	"colonnade/openai"
 )
@@ -16,5 +18,57 @@ func (c *call) checkShape(m *fleet.Model) *openai.Error {
 	return c.body.CheckCounts(openai.Limits{Completions: m.MaxCompletions, Inputs: m.MaxInputs}, m.Name)
 }
 
-// checkContent refuses a request for what its prompt says, or for its length.
-func (c *call) checkContent(*fleet.Model) *openai.Error { return nil }
+// checkContent refuses a request for its length in tokens, or for what its prompt says.
+func (c *call) checkContent(m *fleet.Model) *openai.Error {
+	if m.MaxModelLen > 0 {
+		if prompt := openai.PromptTokensAtLeast(c.route.API, c.raw); prompt > m.MaxModelLen {
+			return openai.ContextLengthExceeded(m.Name, m.MaxModelLen, prompt)
+		}
+	}
+	if m.PromptFilter == nil {
+		return nil
+	}
+	err := filterPrompt(m, c.contentType(), c.raw)
+	if err != nil {
+		c.entry.metrics.PromptRefused(m.Name)
+	}
+	return err
+}
+
+func (c *call) contentType() string { return string(c.rc.Request.Header.ContentType()) }
+
+// filterPrompt refuses a body that has what the filter of a model names, or of which that cannot be known.
+func filterPrompt(m *fleet.Model, contentType string, body []byte) *openai.Error {
+	entry, found := "", false
+	text := openai.PromptText{}
+	text.Visit = func(part []byte) {
+		if !found && text.Size <= m.PromptFilter.MaxText.Int() {
+			entry, found = m.PromptFilter.Find(string(part))
+		}
+	}
+	switch ok := text.Read(contentType, body); {
+	case found:
+		return openai.PromptRefused(m.Name, "it has what prompt_filter."+entry+" of the model names")
+	case text.Size > m.PromptFilter.MaxText.Int():
+		return openai.PromptRefused(m.Name, fmt.Sprintf("it has %d bytes of text, and only %d are searched (prompt_filter.max_text of the model)", text.Size, m.PromptFilter.MaxText))
+	case text.Tokens:
+		return openai.PromptRefused(m.Name, "it is a list of tokens, which the model's prompt_filter cannot search: send text")
+	case !ok:
+		return openai.PromptRefused(m.Name, "the model's prompt_filter cannot read it")
+	}
+	return nil
+}
+
+// limitOutput refuses a request that wants longer answers than its account or key may have, and bounds one that does not say.
+func (c *call) limitOutput() *openai.Error {
+	limit := c.caller.Account.Limits.OutputTokens
+	if of := c.caller.KeyLimits; of != nil && of.OutputTokens > 0 && (limit == 0 || of.OutputTokens < limit) {
+		limit = of.OutputTokens
+	}
+	if limit == 0 {
+		return nil
+	}
+	limited, err := openai.LimitOutput(c.route.API, c.raw, limit)
+	c.raw = limited
+	return err
+}

@@ -174,6 +174,9 @@ func (c *call) receive(t *fleet.Table) *openai.Error {
 	if err = c.checkShape(c.model); err != nil {
 		return err
 	}
+	if err = c.limitOutput(); err != nil {
+		return err
+	}
 	if err = c.checkContent(c.model); err != nil {
 		return err
 	}

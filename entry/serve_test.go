@@ -119,7 +119,12 @@ const request = `{"model":"m","messages":[]}`
 
 func chat(t *testing.T, url, body string) (status int, answer string) {
 	t.Helper()
-	r, err := http.Post(url+"/v1/chat/completions", "application/json", strings.NewReader(body))
+	return post(t, url+"/v1/chat/completions", body)
+}
+
+func post(t *testing.T, url, body string) (status int, answer string) {
+	t.Helper()
+	r, err := http.Post(url, "application/json", strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -259,3 +259,21 @@ func OverDeadline() *Error {
 	e.Message = "no first byte came within the client's own deadline"
 	return e
 }
+
+// TooMuchOutput returns the error for a request that asks for longer answers than its account or key may have.
+func TooMuchOutput(param string, limit int) *Error {
+	return InvalidRequest(param, "%q must be a whole number of at most %d: an answer to this account or API key has at most so many tokens (limits.output_tokens)", param, limit)
+}
+
+// ContextLengthExceeded returns the error for a request that cannot fit into the context of its model: limit tokens, for a prompt of at least
+// prompt tokens.
+func ContextLengthExceeded(model string, limit, prompt int) *Error {
+	return &Error{Row: row(NumberContextLength), Param: "messages", NoRetry: true,
+		Message: fmt.Sprintf("the maximum context length of the model %q is %d tokens, and the prompt has at least %d: send a shorter one", Cut(model), limit, prompt)}
+}
+
+// PromptRefused returns the error for a prompt that the filter of a model does not accept; why says which part of the filter, and nothing of
+// the prompt.
+func PromptRefused(model, why string) *Error {
+	return &Error{Row: row(NumberPromptRefused), NoRetry: true, Message: fmt.Sprintf("the model %q does not accept this prompt: %s", Cut(model), why)}
+}

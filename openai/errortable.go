@@ -7,6 +7,8 @@ const (
 	NumberUnknownURL           = 40003
 	NumberUnsupportedParameter = 40004
 	NumberPathNotServed        = 40005
+	NumberContextLength        = 40006
+	NumberPromptRefused        = 40007
 	NumberInvalidAPIKey        = 40101
 	NumberModelNotAllowed      = 40301
 	NumberNotANode             = 40302
@@ -51,6 +53,8 @@ var errorTable = []Row{
 	{NumberUnknownURL, 404, "unknown_url", typeInvalid, "the path is not served; the base URL must end in `/v1`"},
 	{NumberUnsupportedParameter, 400, "unsupported_parameter", typeInvalid, "`previous_response_id`, `conversation` or `background`, since nothing is stored between requests; or an [engine field](#engine-fields) or a `file:` URL that the model does not allow; or a field that cannot be [translated](anthropic.md#fields-of-translated-requests)"},
 	{NumberPathNotServed, 404, "path_not_supported", typeInvalid, "the model is of another type than the path, or its engines do not have the path; the message lists the paths that the model may serve"},
+	{NumberContextLength, 400, "context_length_exceeded", typeInvalid, "the prompt cannot fit into the model's context (`max_model_len`)"},
+	{NumberPromptRefused, 400, "prompt_refused", typeInvalid, "the model's [prompt filter](#prompt-filters) does not accept the prompt; the message says which entry, and does not repeat the text"},
 	{NumberInvalidAPIKey, 401, "invalid_api_key", typeAuth, "the API key is missing, unknown, expired or revoked"},
 	{NumberModelNotAllowed, 403, "model_not_allowed", typePermission, "the account may use no model: its `models` is `[]`"},
 	{NumberNotANode, 403, "not_a_node", typePermission, "a colo's peer listener was asked by a client that is no node of the fleet"},

@@ -27,6 +27,7 @@ type Entry struct {
 	accounts       *accounts
 	refusedByEntry *prometheus.CounterVec
 	usageEstimated *prometheus.CounterVec
+	promptRefused  *prometheus.CounterVec
 }
 
 // NewEntry registers an entry's metrics, with those of at most so many single accounts. table and models are called at each scrape.
@@ -39,11 +40,16 @@ func NewEntry(reg Registerer, table func() *fleet.Table, models func() []ModelSt
 		Name: "colonnade_limits_usage_estimated_total",
 		Help: "Answers without a usage report that count against a limit of tokens or a budget by an estimate.",
 	}, []string{"model"})
+	promptRefused := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "colonnade_prompts_refused_total",
+		Help: "Prompts that the model's prompt_filter did not accept.",
+	}, []string{"model"})
 	m := &Entry{
+		promptRefused:  promptRefused,
 		accounts:       newEntryAccounts(reg, maxAccounts),
 		refusedByEntry: refusedByEntry,
 		usageEstimated: usageEstimated,
-		requestMetrics: newRequestMetrics(reg, table, refusedByEntry.MetricVec, usageEstimated.MetricVec),
+		requestMetrics: newRequestMetrics(reg, table, refusedByEntry.MetricVec, usageEstimated.MetricVec, promptRefused.MetricVec),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "colonnade_forward_failures_total",
 			Help: "Requests forwarded to a colo that came back without an answer or a verdict of its server.",
@@ -95,6 +101,12 @@ func (m *Entry) RefusedByEntry(model string) {
 func (m *Entry) UsageEstimated(model string) {
 	m.series.use(model)
 	m.usageEstimated.WithLabelValues(model).Inc()
+}
+
+// PromptRefused counts a prompt that a model's filter did not accept.
+func (m *Entry) PromptRefused(model string) {
+	m.series.use(model)
+	m.promptRefused.WithLabelValues(model).Inc()
 }
 
 // Retried counts an attempt after the first.

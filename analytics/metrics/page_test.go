@@ -37,6 +37,7 @@ func entryMetrics() *metrics.Registry {
 	m.Refused("queue_full")
 	m.RefusedByEntry("m")
 	m.UsageEstimated("m")
+	m.PromptRefused("m")
 	metrics.RegisterColos(reg, func() []metrics.ColoState { return []metrics.ColoState{{Colo: "c"}} })
 	metrics.RegisterCertificate(reg, "public", time.Now)
 	metrics.RegisterRedis(reg, func() bool { return true })
