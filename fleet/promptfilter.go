@@ -11,8 +11,8 @@ import (
 
 // PromptFilter refuses prompts by their text. One that comes from a table is compiled and safe for concurrent use.
 type PromptFilter struct {
-	// Words, or several words in a row, in any letter case. What stands between the words of one entry does not matter, nor what
-	// surrounds them, unless it is a letter, a digit, a mark or an underscore.
+	// Words, or several words in a row, in any letter case. Letters, digits, marks and underscores make words; anything else may stand between
+	// the words of one entry.
 	Words []string `json:"words,omitzero" is:"text"`
 	// Regular expressions in the syntax of RE2; (?i) at the beginning makes one ignore letter case.
 	Patterns []string `json:"patterns,omitzero" is:"text"`

@@ -40,8 +40,8 @@ func (m *textMeasure) join(other textMeasure) {
 }
 
 // PromptTokensAtLeast returns a lower bound of the tokens of a prompt, of the longest one if the body has several. It is 0 for APIs without
-// text, and for bodies that let the engine shorten the prompt. The body must have passed Peek. What a template of the model may leave out, as it
-// does with the reasoning in earlier answers, does not count.
+// text, and for bodies that let the engine shorten the prompt. The body must have passed Peek. Text that a template of the model may leave out
+// does not count, such as the reasoning in earlier answers.
 func PromptTokensAtLeast(api API, body []byte) int {
 	switch api {
 	case Chat, Completions, Responses, Messages:

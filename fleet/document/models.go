@@ -5,7 +5,7 @@ import "colonnade/fleet"
 // maxFallbacks is how many fallbacks a model may have: each may cost a request another round of refusals.
 const maxFallbacks = 8
 
-// checkModel checks what no tag says of a model, or of the defaults of models, which have no name.
+// checkModel checks the rules of a model that no tag has, or of the defaults of models, which have no name.
 func checkModel(name string, m *fleet.Model) *fieldError {
 	if err := checkRouting(&m.Routing); err != nil {
 		return err

@@ -341,6 +341,7 @@ var table = []row{
 	{path: "test/alerts", why: "it has only tests, and a page about them"},
 	{path: "test/promises/capacity", why: "it has only tests, and a page about them"},
 	{path: "test/promises/durability", why: "it has only tests, and a page about them"},
+	{path: "test/promises/fallbacks", why: "it has only tests, and a page about them"},
 	{path: "test/promises/hops", why: "it has only tests, and a page about them"},
 	{path: "test/promises/paths", why: "it has only tests, and a page about them"},
 	{path: "test/promises/refusals", why: "it has only tests, and a page about them"},
