@@ -25,10 +25,9 @@ const (
 	HeaderRequestID    = "x-request-id"
 	HeaderColo         = "x-colonnade-colo"
 	HeaderColoPath     = "x-colonnade-colo-path" // colos that were asked, in order, if there are several
-	HeaderModel        = "x-colonnade-model"     // that has served the request, if it has fallbacks
+	HeaderModel        = "x-colonnade-model"     // of a request without a model in its body; of an answer, if other models could have served
 	HeaderQueuedMS     = "x-colonnade-queued-ms"
 	HeaderAttempts     = "x-colonnade-attempts"
-	HeaderModel        = "x-colonnade-model"    // that a request without one in its body asks for
 	HeaderCaptured     = "x-colonnade-captured" // until when the requests of the account are captured
 	HeaderReason       = "x-colonnade-reason"
 	HeaderRetryAfter   = "retry-after"
