@@ -2,7 +2,7 @@ package openai
 
 import "colonnade/internal/ascii"
 
-// Bounds of what one token of a vocabulary stands for. testdata/tokenizers has what real vocabularies reach: one word and 83 letters and
+// Bounds of what one token of a vocabulary stands for. testdata/tokenizers has what real vocabularies reach: one word and 41 letters and
 // digits. A few vocabularies have tokens of several words, of which papers use up to four (https://arxiv.org/abs/2503.13423).
 const (
 	wordsOfToken   = 4

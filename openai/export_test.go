@@ -9,3 +9,9 @@ func NewSmallStream(c StreamConfig, maxHeld, maxEvent int) *Stream {
 
 // Deltas returns the number of pieces of content so far.
 func (s *Stream) Deltas() int { return s.seen.deltas }
+
+// The bounds of what one token stands for.
+const (
+	WordsOfToken   = wordsOfToken
+	LettersOfToken = lettersOfToken
+)
