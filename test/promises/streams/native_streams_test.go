@@ -182,6 +182,9 @@ func (s nativeStream) scripts() (all []script) {
 	return all
 }
 
+// slowPieces is how many pieces an engine writes at once.
+const slowPieces = 20
+
 var seedIn = regexp.MustCompile(`"seed":(\d+)`)
 
 // startScriptedEngine runs an engine that answers a request by the script that its seed names.
@@ -205,7 +208,11 @@ func startScriptedEngine(t testing.TB, contentType string, scripts []script) (ur
 				s := scripts[i]
 				text, closes = head, s.closes
 				for _, p := range s.pieces {
-					text += rawChunk(p)
+					if text += rawChunk(p); len(s.pieces) > slowPieces { // so that they arrive one by one, as the pieces of a stream that is followed
+						_, _ = io.WriteString(nc, text)
+						text = ""
+						time.Sleep(time.Millisecond)
+					}
 				}
 				if !closes {
 					text += "0\r\n\r\n"
