@@ -8,14 +8,19 @@ import (
 	"colonnade/openai/messages"
 )
 
-const chatPath = "/v1/chat/completions"
+const (
+	chatPath     = "/v1/chat/completions"
+	tokenizePath = "/tokenize"
+)
 
 // maxTranslated is the longest answer in bytes that is translated as a whole.
 const maxTranslated = openai.MaxEvent
 
 // translated is a request on its way to an engine that lacks the path, and has another that does the same.
 type translated struct {
-	body   *[]byte // for the engine; its memory is put back once it is sent
+	body   *[]byte    // for the engine; its memory is put back once it is sent
+	api    openai.API // by which the engine is asked
+	path   string
 	asked  messages.Asked
 	answer []byte // what the client gets, if that is whole
 }
@@ -25,13 +30,18 @@ func (c *call) translate() *openai.Error {
 	c.forgetTranslated()
 	c.translated = nil
 	e := c.grant.Endpoint
-	if c.route.API != openai.Messages || supportOf(e, c.route) != openai.Translated {
+	if supportOf(e, c.route) != openai.Translated {
 		return nil
 	}
-	t := &translated{body: c.server.edited.get()}
+	t := &translated{body: c.server.edited.get(), api: openai.Chat, path: chatPath}
 	c.translated = t
 	var err *openai.Error
-	*t.body, t.asked, err = messages.Request((*t.body)[:0], c.raw, messages.Options{Model: e.NameOf(c.model), AskUsage: e.Usage == fleet.UsageAsk})
+	if c.route.API == openai.CountTokens {
+		t.api, t.path = openai.Tokenize, tokenizePath
+		*t.body, err = messages.CountRequest((*t.body)[:0], c.raw, e.NameOf(c.model))
+	} else {
+		*t.body, t.asked, err = messages.Request((*t.body)[:0], c.raw, messages.Options{Model: e.NameOf(c.model), AskUsage: e.Usage == fleet.UsageAsk})
+	}
 	if err != nil {
 		c.forgetTranslated()
 	}
@@ -53,23 +63,29 @@ func (c *call) forgetTranslated() {
 	}
 }
 
-// readBy sets how the engine's answer is read: as that of a chat.
+// readBy sets how the engine's answer is read: as that of its own path.
 func (t *translated) readBy(r *transport.ReadOptions) {
-	r.API, r.StripUsage, r.Hold = openai.Chat, false, maxTranslated
-	r.Translate = messages.NewStream(&t.asked).Translator()
+	r.API, r.StripUsage, r.Hold = t.api, false, maxTranslated
+	if t.api == openai.Chat {
+		r.Translate = messages.NewStream(&t.asked).Translator()
+	}
 }
 
-// take translates a whole answer, and reports false for one that is not a chat's.
+// take translates a whole answer, and reports false for one that is not of the engine's path.
 func (t *translated) take(body []byte) bool {
 	var err error
-	t.answer, err = messages.Response(nil, body, &t.asked)
+	if t.api == openai.Tokenize {
+		t.answer, err = messages.CountResponse(nil, body)
+	} else {
+		t.answer, err = messages.Response(nil, body, &t.asked)
+	}
 	return err == nil
 }
 
 // engineAPI returns the API that the engine is asked by.
 func (c *call) engineAPI() openai.API {
 	if c.translated != nil {
-		return openai.Chat
+		return c.translated.api
 	}
 	return c.route.API
 }
@@ -77,7 +93,7 @@ func (c *call) engineAPI() openai.API {
 // enginePath returns the path that the engine is asked for, unless the endpoint has one of its own for it.
 func (c *call) enginePath() string {
 	if c.translated != nil {
-		return chatPath
+		return c.translated.path
 	}
 	return c.route.Path
 }

@@ -54,7 +54,7 @@ var paths = []pathRow{
 	{path: "/v1/messages", api: Messages, dialect: DialectAnthropic, engines: []string{"vllm", "sglang", "llamacpp", "ollama"},
 		through: []string{"tgi", "triton", kindCompatible}},
 	{path: "/v1/messages/count_tokens", api: CountTokens, dialect: DialectAnthropic, engines: []string{"vllm", "sglang", "llamacpp"},
-		through: []string{"tgi", kindCompatible}, free: true, streams: never},
+		through: []string{kindCompatible}, free: true, streams: never},
 	{path: "/v1/embeddings", api: Embeddings},
 	{path: "/v1/rerank", api: Rerank},
 	{path: "/v2/rerank", api: Rerank, engines: []string{"vllm"}},

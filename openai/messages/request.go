@@ -39,12 +39,17 @@ type translation struct {
 	last    string // the role of the last message
 }
 
-func (t *translation) request(body []byte) *openai.Error {
+// read reads the fields of the request.
+func (t *translation) read(body []byte) *openai.Error {
 	start := 0
 	for start < len(body) && (body[start] == ' ' || body[start] == '\n' || body[start] == '\r' || body[start] == '\t') {
 		start++
 	}
-	if err := t.top.read(&request, &t.root, body[start:]); err != nil {
+	return t.top.read(&request, &t.root, body[start:])
+}
+
+func (t *translation) request(body []byte) *openai.Error {
+	if err := t.read(body); err != nil {
 		return err
 	}
 	t.out = append(t.out, `{"model":`...)

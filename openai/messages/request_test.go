@@ -167,6 +167,24 @@ func TestRequestRefused(t *testing.T) {
 	}
 }
 
+func TestCount(t *testing.T) {
+	body := `{"model":"m","system":"s","thinking":{"type":"adaptive"},"tool_choice":{"type":"any"},"tools":[{"name":"f","input_schema":{}}],"messages":[{"role":"user","content":"a"}]}`
+	out, err := messages.CountRequest(nil, []byte(body), "e")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sameJSON(t, string(out), `{"model":"e","tools":[{"type":"function","function":{"name":"f","parameters":{}}}],"messages":[{"role":"system","content":"s"},{"role":"user","content":"a"}],"add_generation_prompt":true}`)
+	answer, failed := messages.CountResponse(nil, []byte(`{"tokens":[1,2,3],"count":3,"max_model_len":9}`))
+	if failed != nil || string(answer) != `{"input_tokens":3}` {
+		t.Fatalf("%s %v", answer, failed)
+	}
+	for _, other := range []string{``, `{}`, `[1,2]`, `{"count":"3"}`, `{"count":3`} {
+		if answer, failed := messages.CountResponse(nil, []byte(other)); failed == nil {
+			t.Errorf("%s became %s", other, answer)
+		}
+	}
+}
+
 // Any body gives JSON that chat's own check of bodies accepts, or an error.
 func FuzzRequest(f *testing.F) {
 	f.Add([]byte(minimal(`,"stream":true,"system":[{"type":"text","text":"s"}],"tools":[{"name":"f","input_schema":{}}],"tool_choice":{"type":"tool","name":"f"}`)), true)

@@ -219,3 +219,19 @@ func TestRefused(t *testing.T) {
 		t.Errorf("the engine got %d requests", n)
 	}
 }
+
+// An engine that is not known to have the path counts tokens by /tokenize, if it has that.
+func TestCountTokens(t *testing.T) {
+	t.Parallel()
+	_, documents := fleettest.StartKind(t, "own", simengine.Config{Kind: "vllm"}, "")
+	f := fleettest.Start(t, onebox.Config{}, strings.Replace(documents, "engine: vllm", "engine: openai", 1))
+	const body = `{"model":"own","messages":[{"role":"user","content":"one two three"}]}`
+	a, err := f.Post(context.Background(), "/messages/count_tokens", body)
+	if err != nil || a.Status != 200 || a.Body != `{"input_tokens":3}` {
+		t.Errorf("%v %d %s", err, a.Status, a.Body)
+	}
+	a, err = f.Post(context.Background(), "/messages/count_tokens", strings.Replace(body, `"model"`, `"container":"c","model"`, 1))
+	if err != nil || a.Status != 400 || !strings.Contains(a.Body, `"message":"container: `) {
+		t.Errorf("%v %d %s", err, a.Status, a.Body)
+	}
+}
