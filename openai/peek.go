@@ -90,12 +90,6 @@ func fieldOf(key []byte) field {
 		return fieldStreamOptions
 	case "stream_format":
 		return fieldStreamFormat
-	case "max_tokens":
-		return fieldMaxTokens
-	case "max_completion_tokens":
-		return fieldMaxCompletionTokens
-	case "max_output_tokens":
-		return fieldMaxOutputTokens
 	case "previous_response_id":
 		return fieldPreviousResponse
 	case "conversation":
@@ -122,13 +116,29 @@ func fieldOf(key []byte) field {
 		return fieldTexts
 	case "chat_template_kwargs":
 		return fieldChatTemplateKwargs
-	case "n_predict": // llama.cpp's name of max_tokens
-		return fieldNPredict
+	}
+	if f := maxTokensFieldOf(key); f != 0 {
+		return f
 	}
 	if f := nativeFieldOf(key); f != 0 {
 		return f
 	}
 	return engineFieldNamed(key)
+}
+
+// maxTokensFieldOf returns the field that says how many tokens a completion may have.
+func maxTokensFieldOf(key []byte) field {
+	switch string(key) {
+	case "max_tokens":
+		return fieldMaxTokens
+	case "max_completion_tokens":
+		return fieldMaxCompletionTokens
+	case "max_output_tokens":
+		return fieldMaxOutputTokens
+	case "n_predict": // llama.cpp's name
+		return fieldNPredict
+	}
+	return 0
 }
 
 func nativeFieldOf(key []byte) field {

@@ -91,12 +91,6 @@ func headerOf(name []byte) header {
 		return headerContentType
 	case "content-encoding":
 		return headerContentEncoding
-	case "authorization":
-		return headerAuthorization
-	case "api-key":
-		return headerAPIKey
-	case "x-api-key":
-		return headerXAPIKey
 	case "expect":
 		return headerExpect
 	case "upgrade":
@@ -127,7 +121,23 @@ func headerOf(name []byte) header {
 	if bytes.HasPrefix(name, []byte(ourPrefix)) {
 		return ourHeaderOf(name[len(ourPrefix):])
 	}
+	if h := keyHeaderOf(name); h != 0 {
+		return h
+	}
 	return browserHeaderOf(name)
+}
+
+// keyHeaderOf returns the header that may have an API key.
+func keyHeaderOf(name []byte) header {
+	switch string(name) {
+	case "authorization":
+		return headerAuthorization
+	case "api-key":
+		return headerAPIKey
+	case "x-api-key":
+		return headerXAPIKey
+	}
+	return 0
 }
 
 func browserHeaderOf(name []byte) header {

@@ -215,13 +215,6 @@ func (l *Link) Usable() bool {
 // Done returns a channel that is closed when the link has ended.
 func (l *Link) Done() <-chan struct{} { return l.done }
 
-// stream returns an open stream, or nil.
-func (l *Link) stream(id uint32) *Stream {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.streams[id]
-}
-
 // grant lets the other side of a stream send more.
 func (l *Link) grant(id uint32, more int) {
 	l.sender.push(windowFrame(id, more))
