@@ -36,6 +36,8 @@ func TestFirstByteMovesLimit(t *testing.T) {
 	f("a token of a chat", openai.Chat, usual, class(openai.Relay), false)
 	f("a token of a completion", openai.Completions, late, class(openai.Relay), true)
 	f("an event of a response", openai.Responses, late, class(openai.Relay), false)
+	f("a token of Ollama's chat", openai.OllamaChat, late, class(openai.Relay), true)
+	f("a token of TGI's own API", openai.Generate, late, class(openai.Relay), true)
 	f("a piece of speech", openai.Speech, late, class(openai.Relay), false)
 	f("an unstreamed answer", openai.Chat, late, func(c *call) { c.body.Stream = false; c.observeFirstByte(openai.Relay) }, false)
 	f("a refusal", openai.Chat, late, class(openai.ClientError), false)

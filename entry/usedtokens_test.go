@@ -8,6 +8,7 @@ import (
 
 	"colonnade/analytics/metrics"
 	"colonnade/forwarding/hop"
+	"colonnade/openai"
 )
 
 // startWithoutUsage starts an entry with a colo that answers without usage, and a limit of the account that all clients have.
@@ -61,4 +62,14 @@ func TestAnswersWithoutUsageCountByEstimate(t *testing.T) {
 	f("{tokens_per_minute: 1000}", short, long, 3, 200, 200, 200)
 	f("{budget: {month: 5}}", `{"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}`, request, 0, 200, 200)
 	f("{requests_per_minute: 5}", short, request, 0, 200, 200)
+}
+
+// A prompt that is only tokenized or counted costs no tokens of a limit.
+func TestCountingTokensCostsNone(t *testing.T) {
+	t.Parallel()
+	for api, want := range map[openai.API]float64{openai.Tokenize: 0, openai.CountTokens: 0, openai.Messages: 2} {
+		if got := estimatePrompt(api, []byte("12345678")); got != want {
+			t.Errorf("%s: %v tokens, want %v", api, got, want)
+		}
+	}
 }
