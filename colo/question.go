@@ -35,7 +35,7 @@ func checkQuestion(h *fasthttp.RequestHeader, path string) *openai.Error {
 // answers reports whether the server answers questions on a path.
 func (s *Server) answers(path string) bool {
 	switch path {
-	case hop.PathAlive, hop.PathLink, hop.PathSessionUsage:
+	case hop.PathAlive, hop.PathLink, hop.PathSessionUsage, hop.PathModelFacts:
 		return true
 	case hop.PathOwned:
 		return s.config.Owned != nil
@@ -90,6 +90,8 @@ func (s *Server) serveQuestion(rc *fasthttp.RequestCtx) {
 			return
 		}
 		answer = used
+	case hop.PathModelFacts:
+		answer = s.ModelFacts()
 	default:
 		answer = s.config.Owned(homes.Process{Node: token.Source, Boot: string(query.Peek(hop.ParamFrom))}, string(query.Peek(hop.ParamAbout)))
 	}

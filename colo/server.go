@@ -90,6 +90,7 @@ type Server struct {
 	buffers  realtime.Buffers // of realtime sessions
 	edited   editedBodies
 	sessions sessionUsages
+	facts    modelFacts
 	draining atomic.Bool
 	granted  atomic.Int64 // permits so far
 	forwards atomic.Int64 // requests so far that went on to another colo

@@ -60,6 +60,8 @@ type Config struct {
 	NoLinks bool
 	// Local returns the way to a colo server that runs in this process, or nil for any other; nil = all run elsewhere.
 	Local func(*fleet.Server) peer.Func
+	// LocalModelFacts returns what the colo server of this process answers to the question about models; nil = it is asked as others are.
+	LocalModelFacts func() peer.ModelFacts
 	// MarkDead says that the servers with these keys, whose leases have expired, do not live any more; nil = that is not looked for.
 	MarkDead func(keys ...string)
 
@@ -101,6 +103,7 @@ type Entry struct {
 	buffers  realtime.Buffers // of realtime sessions
 	probers  healthCheckers
 	models   knownModels
+	facts    modelFacts
 	draining atomic.Bool // readiness is off
 	refusing atomic.Bool // requests are refused
 

@@ -1,6 +1,7 @@
 package entry
 
 import (
+	"cmp"
 	"strings"
 	"sync"
 	"time"
@@ -9,6 +10,7 @@ import (
 
 	"colonnade/fleet"
 	"colonnade/forwarding/hop"
+	"colonnade/forwarding/peer"
 	"colonnade/forwarding/server"
 	"colonnade/openai"
 )
@@ -34,21 +36,21 @@ func (c *call) answerModels(t *fleet.Table) *openai.Error {
 		return err
 	}
 	c.beginCapture()
-	since := c.entry.models.since(t, c.arrived)
+	known := knownOfModels{c.entry.models.since(t, c.arrived), c.entry.modelFacts(t)}
 	switch c.route.API {
 	case openai.GetModel, openai.OllamaShow:
 		m, ok := t.Model(name)
 		if !ok || !c.caller.MayUse(m.Name) {
 			return openai.ModelNotFound(name)
 		}
-		info := modelInfo(m, name, since)
+		info := modelInfo(m, name, &known)
 		if c.route.API == openai.OllamaShow {
 			c.answerJSON(openai.AppendShownModel(nil, &info))
 		} else {
 			c.answerJSON(openai.AppendModel(nil, &info, c.dialect()))
 		}
 	default:
-		c.answerJSON(openai.AppendModelList(nil, c.usableModels(t, since), c.dialect()))
+		c.answerJSON(openai.AppendModelList(nil, c.usableModels(t, &known), c.dialect()))
 	}
 	return nil
 }
@@ -60,24 +62,33 @@ func (c *call) dialect() openai.Dialect {
 }
 
 // usableModels returns the models that the account may use, each followed by its aliases.
-func (c *call) usableModels(t *fleet.Table, since map[string]time.Time) (list []openai.ModelInfo) {
+func (c *call) usableModels(t *fleet.Table, known *knownOfModels) (list []openai.ModelInfo) {
 	for _, m := range t.Models() {
 		if !c.caller.MayUse(m.Name) {
 			continue
 		}
-		list = append(list, modelInfo(m, m.Name, since))
+		list = append(list, modelInfo(m, m.Name, known))
 		for _, alias := range m.Aliases {
 			if of, ok := t.Model(alias); ok && of == m { // and not another model with that name or alias
-				list = append(list, modelInfo(m, alias, since))
+				list = append(list, modelInfo(m, alias, known))
 			}
 		}
 	}
 	return list
 }
 
+// knownOfModels is what is known of models beside their documents, by name.
+type knownOfModels struct {
+	since map[string]time.Time
+	facts peer.ModelFacts
+}
+
 // modelInfo describes a model by its name, or by an alias.
-func modelInfo(m *fleet.Model, name string, since map[string]time.Time) openai.ModelInfo {
-	info := openai.ModelInfo{ID: name, Type: string(m.Type), OwnedBy: "colonnade", Created: since[m.Name]}
+func modelInfo(m *fleet.Model, name string, known *knownOfModels) openai.ModelInfo {
+	fact := known.facts[m.Name]
+	info := openai.ModelInfo{
+		ID: name, Type: string(m.Type), OwnedBy: cmp.Or(fact.OwnedBy, "colonnade"), Created: known.since[m.Name], MaxModelLen: cmp.Or(m.MaxModelLen, fact.MaxModelLen),
+	}
 	if name != m.Name {
 		info.AliasOf = m.Name
 	}

@@ -30,6 +30,8 @@ type EntryConfig struct {
 
 	// Local returns the way to a colo server of this process, or nil for any other; nil = all colo servers run elsewhere.
 	Local func(*fleet.Server) peer.Func
+	// LocalModelFacts, unless it is nil, is [colo.Server.ModelFacts] of a colo server of this process that has no listener for nodes.
+	LocalModelFacts func() peer.ModelFacts
 
 	// MaxConnsPerIP is the highest number of connections of one IP address, or of one IPv6 /64 network; 0 = 1024, or three quarters of
 	// all connections if that is less, so that one address cannot take them all.
@@ -114,7 +116,7 @@ func (r *runtime) entrySettings(c *EntryConfig) (entry.Config, error) {
 	return entry.Config{
 		Node: c.Node, Region: c.Region, Position: c.Position, Open: c.Open, Keys: c.Keys, Table: r.watcher.Table, Starting: r.starting, Log: r.log,
 		Logger: c.Logger, WriteStall: c.WriteStall, TLS: public, MaxConnsPerIP: c.connsPerIP(maxConns), MaxConns: maxConns, BodyMemory: c.BodyMemory, MaxAccounts: c.MetricsAccounts,
-		Limiter: limiter, Tracer: r.tracer, Local: c.Local, MarkDead: r.watcher.MarkDead,
+		Limiter: limiter, Tracer: r.tracer, Local: c.Local, LocalModelFacts: c.LocalModelFacts, MarkDead: r.watcher.MarkDead,
 		Issuers: func() []*fleet.Issuer { return r.watcher.Table().Issuers() }, IssuersFile: c.file("issuers"),
 		Captures: func() []*fleet.Capture { return r.watcher.Table().Captures() },
 	}, nil

@@ -235,6 +235,7 @@ func (r *runtime) newPlaceEntry(c *ServeConfig, s *place) (err error) {
 			}
 			return s.colo.Do
 		},
+		LocalModelFacts: s.colo.ModelFacts,
 	})
 	if err != nil {
 		return err

@@ -10,6 +10,8 @@ const (
 	// PathSessionUsage is for the entry through which a realtime session went, after its end: the answer is a [SessionUsage], as JSON, or 404 while
 	// the session has not ended. It is given once.
 	PathSessionUsage = "/colonnade/v1/session-usage"
+	// PathModelFacts is for entries: the answer is what engines of the colo say about models, an openai.ModelFact by the name of each, as JSON.
+	PathModelFacts = "/colonnade/v1/model-facts"
 	// PathLink is for nodes that send requests: the answer is 101, after which the connection carries many of them. See package link.
 	PathLink = "/colonnade/v1/link"
 )

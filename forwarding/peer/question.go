@@ -17,6 +17,7 @@ import (
 	"colonnade/forwarding/hop"
 	"colonnade/forwarding/transport"
 	"colonnade/homes"
+	"colonnade/openai"
 )
 
 const (
@@ -111,6 +112,22 @@ func (c *Client) SessionUsage(ctx context.Context, to Server, requestID string) 
 		return json.Unmarshal(body, &used)
 	})
 	return used, err
+}
+
+// ModelFacts is what engines say about models, by name.
+type ModelFacts map[string]openai.ModelFact
+
+// ModelFacts asks a server what engines of its colo say about the fleet's models. A server of an older version answers with a [*NoVerdictError]. ctx
+// bounds the question.
+func (c *Client) ModelFacts(ctx context.Context, to Server) (facts ModelFacts, err error) {
+	err = c.question(ctx, to, hop.PathModelFacts, func(response *transport.Response) error {
+		body, err := readAnswer(response)
+		if err != nil {
+			return err
+		}
+		return json.Unmarshal(body, &facts)
+	})
+	return facts, err
 }
 
 // IsRefused reports whether the error of a question says that the server's address refuses connections: no process listens there.

@@ -4,11 +4,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
 	"colonnade/internal/fleettest"
+	"colonnade/internal/simengine"
+	"colonnade/internal/testkit"
 	"colonnade/internal/wiretest"
 	"colonnade/onebox"
 )
@@ -109,6 +112,59 @@ func TestListedModels(t *testing.T) {
 	for _, first := range []string{"GET /v1/models", "GET /v1/models/alpha", "GET /api/tags", "POST /api/show"} {
 		if a := ask(first, ""); a.Status != http.StatusUnauthorized {
 			t.Errorf("%s without a key: %d %s", first, a.Status, a.Body)
+		}
+	}
+}
+
+// A model has the length of context and the owner that its engines say, whatever kind they are, and an engine that says nothing delays no client for long.
+func TestListedModelsHaveWhatEnginesSay(t *testing.T) {
+	t.Parallel()
+	documents := ""
+	for _, kind := range []string{"vllm", "sglang", "tgi", "llamacpp"} {
+		_, of := fleettest.StartKind(t, "of-"+kind, simengine.Config{Kind: kind, Slots: 2, MaxModelLen: 4321}, "aliases: [alias-of-"+kind+"]")
+		documents += of
+	}
+	gate := make(chan struct{})
+	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v1/models" {
+			<-gate
+		}
+	}))
+	defer silent.Close()
+	defer close(gate)
+	documents += "---\nkey: models/stuck\nmax_model_len: 99\n---\nkey: endpoints/ams/stuck\nurl: " + silent.URL + "\npool: stuck\nengine: vllm\n"
+	for name, c := range map[string]onebox.Config{"fleet": {}, "direct": {Direct: true}, "serve": {Serve: true}} {
+		c.Engine, c.Colos = fleettest.QuickEngine(4), []string{"ams"}
+		t.Run(name, func(t *testing.T) { checkEnginesWords(t, c, strings.TrimPrefix(documents, "---\n")) })
+	}
+}
+
+func checkEnginesWords(t *testing.T, c onebox.Config, documents string) {
+	f := fleettest.Start(t, c, documents)
+	f.WatchShared(4)
+	said := map[string]string{}
+	testkit.WaitFor(t, "the engines' words", func() bool { // none is up at first
+		_, text := get(f, "/models", "")
+		var list struct {
+			Data []struct {
+				ID          string
+				OwnedBy     string `json:"owned_by"`
+				MaxModelLen int    `json:"max_model_len"`
+			}
+		}
+		if err := json.Unmarshal([]byte(text), &list); err != nil {
+			t.Fatalf("%v: %s", err, text)
+		}
+		for _, m := range list.Data {
+			said[m.ID] = fmt.Sprint(m.OwnedBy, " ", m.MaxModelLen)
+		}
+		return said["of-vllm"] == "vllm 4321"
+	})
+	for model, want := range map[string]string{
+		"of-sglang": "sglang 4321", "of-tgi": "colonnade 4321", "of-llamacpp": "colonnade 4321", "alias-of-vllm": "vllm 4321", "stuck": "colonnade 99",
+	} {
+		if said[model] != want {
+			t.Errorf("%s is %q, want %q", model, said[model], want)
 		}
 	}
 }
