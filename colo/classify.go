@@ -110,7 +110,7 @@ func (c *call) classifyEnd(answer *transport.Response) decision {
 		return decision{relay: true}
 	}
 	var end openai.JSONEnd
-	c.usage, end = usageOf(c.engineAPI(), body)
+	c.usage, end = usageOf(c.engineAPI(), answer, body)
 	if (end == openai.JSONOpen || answer.CloseDelimited()) && !answer.IsJSON() {
 		end = openai.JSONUnclear
 	}

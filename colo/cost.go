@@ -38,16 +38,31 @@ type tokenUsage struct {
 }
 
 // usageOf returns the usage and the end of a whole body.
-func usageOf(api openai.API, body []byte) (tokenUsage, openai.JSONEnd) {
+func usageOf(api openai.API, answer *transport.Response, body []byte) (tokenUsage, openai.JSONEnd) {
 	usage, reported, end := openai.ReadBody(api, body)
-	return tokenUsage{engine: usage, reported: reported}, end
+	s := tokenUsage{engine: usage, reported: reported}
+	s.addHeaders(answer)
+	return s, end
+}
+
+// addHeaders adds what only headers of an answer report, of which the body reports nothing or the output alone.
+func (s *tokenUsage) addHeaders(answer *transport.Response) {
+	if s.engine.Prompt > 0 {
+		return
+	}
+	if u, ok := openai.HeaderUsage(answer.Header); ok {
+		s.engine.Prompt, s.engine.Completion, s.reported = u.Prompt, max(u.Completion, s.engine.Completion), true
+	}
 }
 
 // usageOfStream returns the usage of an answer that was relayed as it came. Tokens of a stream without a usage report, or cut after it, are
 // estimated.
 func usageOfStream(answer *transport.Response, complete bool) (s tokenUsage) {
 	s.engine, s.reported = answer.Usage()
-	if stream := answer.Stream(); stream != nil && !(complete && s.reported) {
+	stream := answer.Stream()
+	if stream == nil {
+		s.addHeaders(answer)
+	} else if !(complete && s.reported) {
 		s.unreportedTokens = stream.UnreportedDeltas()
 	}
 	return s

@@ -39,6 +39,24 @@ func ReadBody(api API, body []byte) (u Usage, ok bool, end JSONEnd) {
 	return u, ok, e.end()
 }
 
+// HeaderUsage reads the usage that TGI and TEI report in headers of answers that are not streams, and header returns the value of a header.
+// Sources: router/src/server.rs of huggingface/text-generation-inference, router/src/http/server.rs of huggingface/text-embeddings-inference.
+func HeaderUsage(header func(name string) string) (u Usage, ok bool) {
+	prompt := header("x-prompt-tokens")
+	if prompt == "" {
+		prompt = header("x-compute-tokens")
+	}
+	n, hasPrompt := ascii.ParseUint([]byte(prompt))
+	if hasPrompt {
+		u.Prompt = n
+	}
+	n, hasCompletion := ascii.ParseUint([]byte(header("x-generated-tokens")))
+	if hasCompletion {
+		u.Completion = n
+	}
+	return u, hasPrompt || hasCompletion
+}
+
 // scanUsage reads the usage of a body. whole means that the body is one JSON object.
 func scanUsage(api API, body []byte) (u Usage, ok, whole bool) {
 	if api.answersNatively() {

@@ -106,8 +106,7 @@ func cases() []pathCase {
 		lines("/api/generate", `,"prompt":"one two three"`),
 		{engine: chat("ollama"), path: "/api/embed", body: `,"input":["one two","three"]`, has: `"embeddings":[[`, refusal: ollamaError, bill: read},
 		{engine: chat("ollama"), path: "/api/embeddings", body: `,"prompt":"one two three"`, has: `"embedding":[`, refusal: ollamaError},
-		{engine: chat("tgi"), path: "/generate", body: `,"inputs":"one two three","parameters":{"details":true}`, has: `"generated_tokens":6`, refusal: routerError,
-			bill: bill{completion: saidWords}},
+		{engine: chat("tgi"), path: "/generate", body: `,"inputs":"one two three"`, has: `"generated_text":"`, refusal: routerError, bill: said},
 		{engine: chat("tgi"), path: "/generate_stream", body: `,"inputs":"one two three","parameters":{"details":true}`, stream: " ",
 			end: `"generated_text":"`, refusal: routerError, streams: said},
 		{engine: ranks, path: "/v1/score", body: `,"text_1":"one","text_2":["two","three"]`, has: `"score":0.5}`, refusal: openAIError, bill: readCached},
@@ -117,7 +116,7 @@ func cases() []pathCase {
 		{engine: ranks, path: "/rerank", body: `,"query":"one two three","documents":["a","b"]`, has: `"relevance_score":0.5`, refusal: openAIError, bill: read},
 		{engine: ranks, path: "/classify", body: `,"input":["one two","three"]`, has: `"num_classes":2`, refusal: openAIError, bill: readCached},
 		{engine: vectors, path: "/pooling", body: `,"input":["one two","three"]`, has: `"object":"pooling"`, refusal: openAIError, bill: readCached},
-		{engine: engineType{"tei", "rerank"}, path: "/rerank", body: `,"query":"one","texts":["two","three"]`, has: `"score":0.5}`, refusal: openAIError},
+		{engine: engineType{"tei", "rerank"}, path: "/rerank", body: `,"query":"one","texts":["two","three"]`, has: `"score":0.5}`, refusal: openAIError, bill: read},
 		{engine: chat("sglang"), path: "/v1/score", body: `,"query":"one","items":["two","three"]`, has: `"scores":[[`, refusal: openAIError, bill: readCached},
 		{engine: chat("llamacpp"), path: "/v1/rerank", body: `,"query":"one two three","documents":["a","b"]`, has: `"relevance_score":0.5`, refusal: openAIError, bill: read},
 	}
