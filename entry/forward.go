@@ -189,10 +189,7 @@ func (c *call) headers() { c.eachHeader(c.rc.Response.Header.Set) }
 
 // eachHeader calls set with the name and value of each header that every answer to a client has.
 func (c *call) eachHeader(set func(name, value string)) {
-	set(hop.HeaderRequestID, c.id)
-	if c.route.Dialect == openai.DialectAnthropic {
-		set("request-id", c.id) // where Anthropic's SDKs look for it
-	}
+	server.EachRequestID(c.route.Dialect, c.id, set)
 	set(hop.HeaderAttempts, strconv.Itoa(c.engineAttempts))
 	c.limits.eachHeader(set)
 	if c.colo != "" {

@@ -9,7 +9,6 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"colonnade/fleet"
-	"colonnade/forwarding/hop"
 	"colonnade/forwarding/peer"
 	"colonnade/forwarding/server"
 	"colonnade/openai"
@@ -122,7 +121,7 @@ func (k *knownModels) since(t *fleet.Table, now time.Time) map[string]time.Time 
 
 // answerJSON answers with a JSON body that the entry itself has made.
 func (c *call) answerJSON(body []byte) {
-	c.rc.Response.Header.Set(hop.HeaderRequestID, c.id)
+	server.EachRequestID(c.dialect(), c.id, c.rc.Response.Header.Set)
 	server.WriteBody(c.rc, fasthttp.StatusOK, "application/json", body)
 	if c.rc.IsHead() {
 		body = nil // fasthttp sends its length only

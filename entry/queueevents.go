@@ -7,6 +7,7 @@ import (
 	"colonnade/forwarding/hop"
 	"colonnade/forwarding/peer"
 	"colonnade/forwarding/relay"
+	"colonnade/forwarding/server"
 	"colonnade/forwarding/transport"
 	"colonnade/openai"
 	"colonnade/reasons"
@@ -39,7 +40,7 @@ func (c *call) beginQueueEvents() {
 			return c.logRefused(openai.Internal())
 		},
 	}
-	c.rc.Response.Header.Set(hop.HeaderRequestID, c.id) // the other headers are not known yet
+	server.EachRequestID(c.route.Dialect, c.id, c.rc.Response.Header.Set) // the other headers are not known yet
 	c.limits.eachHeader(c.rc.Response.Header.Set)
 	relay.WriteQueueEvents(c.rc, c.queueEvents)
 }

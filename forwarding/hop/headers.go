@@ -23,6 +23,7 @@ const (
 	HeaderTook = "x-colonnade-took-us"
 
 	HeaderRequestID    = "x-request-id"
+	HeaderAnthropicID  = "request-id" // the same, where Anthropic's SDKs read it
 	HeaderColo         = "x-colonnade-colo"
 	HeaderColoPath     = "x-colonnade-colo-path" // colos that were asked, in order, if there are several
 	HeaderModel        = "x-colonnade-model"     // of a request without a model in its body; of an answer, if other models could have served

@@ -21,7 +21,9 @@ func WriteError(rc *fasthttp.RequestCtx, e *openai.Error, requestID string) {
 // renderError makes a response of an error. No other function does.
 func renderError(r *fasthttp.Response, d openai.Dialect, e *openai.Error, requestID string) {
 	h := &r.Header
-	SetUnlessEmpty(h, hop.HeaderRequestID, requestID)
+	if requestID != "" {
+		EachRequestID(d, requestID, h.Set)
+	}
 	SetUnlessEmpty(h, hop.HeaderReason, e.Reason)
 	SetUnlessEmpty(h, "Allow", e.Allow)
 	if e.RetryAfter > 0 {
@@ -48,6 +50,14 @@ func renderBody(r *fasthttp.Response, status int, contentType string, body []byt
 	r.SetStatusCode(status)
 	r.Header.SetContentType(contentType)
 	r.SetBodyRaw(body)
+}
+
+// EachRequestID calls set with the name and value of each header in which clients of a dialect read the id of the request.
+func EachRequestID(d openai.Dialect, id string, set func(name, value string)) {
+	set(hop.HeaderRequestID, id)
+	if d == openai.DialectAnthropic {
+		set(hop.HeaderAnthropicID, id)
+	}
 }
 
 // SetUnlessEmpty sets a header, unless its value would be empty.
