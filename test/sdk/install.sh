@@ -1,14 +1,25 @@
 #!/bin/sh
-# Installs the official SDKs at their locked versions: js/node_modules,
-# python/.venv and go/bin. Needs Node 20 or newer with npm, Python 3.11 or newer
-# with venv, and Go; PYTHON and GO name others than python3 and go.
+# Installs the clients at their locked versions: js/node_modules, python/.venv,
+# python/frameworks/.venv and go/bin. Needs Node 20 or newer with npm, Python
+# 3.11 or newer with venv, and Go; PYTHON and GO name others than python3 and
+# go. Each part may take five minutes.
 set -eu
 cd "$(dirname "$0")"
 
-(cd js && npm ci --no-audit --no-fund)
+# wheels FOLDER FLAGS... installs FOLDER/requirements.txt into FOLDER/.venv.
+wheels() {
+	folder=$1
+	shift
+	"${PYTHON:-python3}" -m venv --clear "$folder/.venv"
+	timeout 300 "$folder/.venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-compile \
+		--require-hashes --only-binary :all: -r "$folder/requirements.txt" "$@"
+}
 
-"${PYTHON:-python3}" -m venv --clear python/.venv
-python/.venv/bin/python -m pip install --quiet --disable-pip-version-check \
-	--require-hashes --only-binary :all: -r python/requirements.txt
+# The frameworks have by far the most files, so they are installed beside the rest.
+wheels python/frameworks &
+frameworks=$!
 
-(cd go && "${GO:-go}" build -o bin/queued .)
+(cd js && timeout 300 npm ci --no-audit --no-fund)
+wheels python
+(cd go && timeout 300 "${GO:-go}" build -o bin/queued .)
+wait $frameworks

@@ -1,7 +1,10 @@
 """What the scripts share: where the fleet is, and how a check is told."""
 
+import functools
+import json
 import os
 import sys
+import time
 import traceback
 
 
@@ -48,3 +51,101 @@ def run(checks):
     if failed:
         print(f"{failed} of {len(checks)} checks failed", file=sys.stderr)
         sys.exit(1)
+
+
+# What follows is for the programs that are run against engines of several kinds: see README.md.
+
+ORIGIN = BASE_URL.removesuffix("/v1")  # the base URL of clients that add /v1, or a path of another API, themselves
+PROMPT = "echo: one two three four"
+SAID = "one two three four"
+TOOL_CALL = 'call: weather {"city":"Paris"}'  # answered by a call of the tool weather
+MISSING = "no-such-model"
+WRONG_KEY = "cn_0000_wrong"
+NEVER = {"x-colonnade-queue": "never"}  # a request that finds no slot fails at once
+PARAMETERS = {"type": "object", "properties": {"city": {"type": "string"}}}
+KINDS = json.loads(os.environ.get("COLONNADE_KINDS", "{}"))
+
+
+def for_kinds(path, features, model="sim"):
+    """Makes the checks of a path: each feature, with an engine of each kind that has the path. A feature gets the
+    names of a model with room, and of one with a single slot and a stream without end."""
+    return {
+        f"{path} {kind} {feature}": functools.partial(check, f"{model}-{kind}", f"single-{kind}")
+        for kind in KINDS.get(path, [])
+        for feature, check in features.items()
+    }
+
+
+def with_one(path, features):
+    """Makes checks that do not depend on the kind of engine, with an engine of the first kind that has the path."""
+    return {
+        f"{path} any {feature}": functools.partial(check, f"sim-{kind}", f"single-{kind}")
+        for kind in KINDS.get(path, [])[:1]
+        for feature, check in features.items()
+    }
+
+
+def tell(what, model):
+    """Tells the caller something about a model, and returns its answer."""
+    print(what, model, flush=True)
+    return sys.stdin.readline().strip()
+
+
+def differs(path, what):
+    """Says what a program that uses this client on a path must know. The caller collects it for its page."""
+    print("differs", path, what, flush=True)
+
+
+def left(model):
+    """Returns when the caller has seen that the model's engine is idle, though its stream had no end."""
+    equal(tell("left", model), "idle", "the engine, after the client has left")
+
+
+def cut(model, kind, pieces):
+    """Has the model's engine cut its next answers in several ways, each of which `pieces` reads. The SDK must have
+    delivered the part before and raise an error of this kind, and must not send the request again."""
+    for fault in ["cut_at_chunk", "cut_in_chunk", "no_done"]:
+        equal(tell("fault", f"{model} {fault}"), "set", "the engine")
+        delivered = []
+
+        def read():
+            delivered.extend(piece for piece in pieces() if piece)
+
+        try:
+            raised(kind, read)
+        except AssertionError as e:
+            raise AssertionError(f"{fault}: {e}") from e
+        equal(tell("requests", model), "1", f"{fault}: requests of the stream that was cut")
+        assert delivered, f"{fault}: nothing was delivered before the error"
+
+
+class Attempts:
+    """What a client that retries has sent and got. Its hooks are those of httpx."""
+
+    def __init__(self, let_go):
+        self.sent, self.got, self.let_go = [], [], let_go
+
+    def request(self, _):
+        self.sent.append(time.monotonic())
+
+    def response(self, answer):
+        self.got.append((time.monotonic(), answer.status_code, answer.headers.get("retry-after-ms")))
+        if self.let_go:
+            self.let_go()
+            self.let_go = None
+
+    def hooks(self):
+        return {"request": [self.request], "response": [self.response]}
+
+
+def refused_first(let_go, send):
+    """Sends a request that retries, by a function that gets the hooks of an httpx client, while a model's one slot is
+    held. Its first attempt is refused, which lets go; it must come back when the refusal said, and not earlier."""
+    a = Attempts(let_go)
+    send(a.hooks())
+    assert len(a.got) > 1, "no attempt was refused"
+    equal(a.got[-1][1], 200, "status of the last attempt")
+    for (at, status, wait), again in zip(a.got[:-1], a.sent[1:]):
+        equal(status, 429, "status of an attempt before the last")
+        waited = 1000 * (again - at)
+        assert waited > float(wait) - 20, f"came back after {waited} ms, though told {wait}"
