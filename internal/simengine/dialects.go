@@ -53,7 +53,7 @@ func messagesError(kind, message string) []byte {
 	return marshal(object{"type": "error", "error": object{"type": kind, "message": message}})
 }
 
-// ollamaWords are Ollama's on its own paths (docs/api/errors.mdx).
+// ollamaWords are Ollama's on its own paths (https://docs.ollama.com/api/errors).
 func ollamaWords(e apiError) (int, []byte) { return e.Status, marshal(object{"error": e.Message}) }
 
 // tgiWords are TGI's on all paths (InferError in router/src/infer/mod.rs, and its statuses in router/src/server.rs).

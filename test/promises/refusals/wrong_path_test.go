@@ -46,7 +46,7 @@ func TestWordsOfEngines(t *testing.T) {
 		status         int
 		client, logged string
 	}{
-		{answer(404, `{"detail":"Not Found"}`), 404, `the engines of the model \"own\" do not have /v1/chat/completions; a model of type generic may serve`, `path=/v1/chat/completions reason="404: Not Found"`},
+		{answer(404, `{"detail":"Not Found"}`), 404, `the engines of the model \"own\" do not have /v1/chat/completions; they may have /v1/completions`, `path=/v1/chat/completions reason="404: Not Found"`},
 		{answer(401, `{"error":{"message":"Incorrect API key provided: sk-abcdef"}}`), 502, "the inference engine failed: it does not accept the credential",
 			`status=401 model=own path=/v1/chat/completions said="Incorrect API key provided: …"`},
 		{answer(400, `{"error":{"message":"max_tokens must be at most 4096"}}`), 400, "max_tokens must be at most 4096", `status=400 model=own path=/v1/chat/completions said="… must be at most …"`},
