@@ -129,7 +129,7 @@ const usualFields = 5
 func (c *call) fields() []transport.Field {
 	return peer.AppendForwarded(make([]transport.Field, 0, usualFields), c.model.ForwardHeaders, func(name string) string {
 		value := c.header(name)
-		if value == "" && name == "Content-Type" && len(c.raw) > 0 {
+		if name == "Content-Type" && (value == "" && len(c.raw) > 0 || c.route.Dialect == openai.DialectOllama) {
 			return "application/json" // the body was read as JSON; engines require the header
 		}
 		return c.trace.Header(name, value)

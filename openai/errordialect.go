@@ -31,13 +31,10 @@ func (e *Error) AppendBody(dst []byte, d Dialect, requestID string) []byte {
 	return e.AppendJSON(dst, requestID)
 }
 
-// anthropicType returns Anthropic's type of the error (https://docs.anthropic.com/en/api/errors). A fleet without capacity is overloaded, as its
-// API is, though the status is not the 529 which no other API has.
+// anthropicType returns Anthropic's type of the error (https://docs.anthropic.com/en/api/errors). Every 429 but that of a budget is a
+// rate_limit_error, also without capacity: clients that look at the type take an overloaded_error for a 529.
 func (e *Error) anthropicType() string {
-	switch e.Number {
-	case NumberOutOfCapacity:
-		return "overloaded_error"
-	case NumberInsufficientQuota:
+	if e.Number == NumberInsufficientQuota {
 		return "billing_error"
 	}
 	switch e.Status {

@@ -48,7 +48,7 @@ func TestAppendBody(t *testing.T) {
 	f(openai.RequestTimeout("late"), "timeout_error", "request_timeout")
 	f(openai.RequestTooLarge(5), "request_too_large", "validation")
 	f(openai.RateLimited("rate_limited", time.Second), "rate_limit_error", "overloaded")
-	f(openai.OutOfCapacity("queue_full", time.Second), "overloaded_error", "overloaded")
+	f(openai.OutOfCapacity("queue_full", time.Second), "rate_limit_error", "overloaded")
 	f(openai.BudgetSpent("spent", time.Hour), "billing_error", "insufficient_quota")
 	f(openai.Internal(), "api_error", "generation")
 	f(openai.EngineFailed("truncated"), "api_error", "generation")

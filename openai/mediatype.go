@@ -31,6 +31,12 @@ func isJSONSuffix(media string) bool {
 		ascii.EqualFold(media[len(media)-len(suffix):], suffix)
 }
 
+// isUntyped reports whether a content type says nothing of the body. Some of Ollama's clients send it, since Ollama does not look at the type.
+func isUntyped(contentType string) bool {
+	media, _ := splitMediaType(contentType)
+	return ascii.EqualFold(media, "application/octet-stream")
+}
+
 func isForm(contentType string) bool {
 	media, _ := splitMediaType(contentType)
 	return ascii.EqualFold(media, "multipart/form-data")

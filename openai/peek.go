@@ -185,7 +185,7 @@ func peek(row *pathRow, contentType string, body []byte) (Body, *Error) {
 	if isForm(contentType) && (api == Transcriptions || api == Images) {
 		return peekForm(contentType, body)
 	}
-	if contentType != "" && !isJSON(contentType) {
+	if contentType != "" && !isJSON(contentType) && !(row.dialect == DialectOllama && isUntyped(contentType)) {
 		return Body{}, InvalidRequest("", "the content type %q is not supported here: send application/json in UTF-8",
 			Cut(contentType))
 	}

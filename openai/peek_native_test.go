@@ -56,6 +56,25 @@ func TestNativeStreams(t *testing.T) {
 	}
 }
 
+// Ollama does not look at the type of a body, and some of its clients name none. Elsewhere, and with a type that is another one, that is refused.
+func TestUntypedBodies(t *testing.T) {
+	t.Parallel()
+	for path, types := range map[string]map[string]bool{
+		"/api/chat":            {"application/octet-stream": true, "": true, "application/json": true, "text/plain": false},
+		"/v1/chat/completions": {"application/octet-stream": false, "": true},
+	} {
+		route, err := openai.ParseRoute([]byte("POST"), []byte(path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for contentType, fine := range types {
+			if _, err := openai.PeekRoute(route, contentType, []byte(`{"model":"m","messages":[]}`)); (err == nil) != fine {
+				t.Errorf("%s with %q: %v", path, contentType, err)
+			}
+		}
+	}
+}
+
 // Paths of engines that have one model need not name it; the others must.
 func TestBodiesWithoutModel(t *testing.T) {
 	t.Parallel()

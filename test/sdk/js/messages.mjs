@@ -117,7 +117,7 @@ await runKinds(forKinds("/v1/messages", {
     const letGo = await hold(single);
     const e = await raised(() => client.messages.create({ model: single, max_tokens: 1, messages }, { headers: never }));
     letGo();
-    refused(e, Anthropic.RateLimitError, 429, "overloaded_error");
+    refused(e, Anthropic.RateLimitError, 429, "rate_limit_error");
     assert(Number(e.headers.get("retry-after")) >= 1, "no retry-after");
   },
   "stream that is cut": (model) => cut(model, async function* () {

@@ -104,7 +104,7 @@ def full(_, single):
     let_go = hold(single)
     e = raised(anthropic.RateLimitError, client.messages.create, model=single, max_tokens=1, messages=MESSAGES, extra_headers=NEVER)
     let_go()
-    refused(e, "overloaded_error")
+    refused(e, "rate_limit_error")
 
 
 def retries(_, single):

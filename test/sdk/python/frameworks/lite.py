@@ -61,7 +61,6 @@ def checks(path, provider):
 
 
 differs("/v1/chat/completions", "tools need the package `mcp` beside it, which is not tested")
-differs("/v1/messages", "a 429 of the type `overloaded_error` becomes `InternalServerError`")
 
 run({
     **checks("/v1/chat/completions", "openai"),
