@@ -26,8 +26,8 @@ func (c *call) checkEngineFields(endpoints ...*fleet.Endpoint) *refusal {
 	return nil
 }
 
-// withdrawRefused gives back a permit of an endpoint that was put while the request waited, and whose engine reads a field that the
-// engines before it do not.
+// withdrawRefused gives back a permit of an endpoint that cannot serve the request: its engine reads a field that the engines before it do not,
+// since it was put while the request waited; or the request cannot be translated for it.
 func (c *call) withdrawRefused(r *refusal) {
 	c.held = false
 	c.grant.Cancel()

@@ -14,7 +14,7 @@ func supportOf(e *fleet.Endpoint, r openai.Route) openai.Support {
 	return openai.EngineHas(e.Engine, r)
 }
 
-// pathRule is the rule by which endpoints get no requests for a path that their engines never have.
+// pathRule returns which endpoints may get requests for a path; nil if all may. It leaves out those whose engines never have the path.
 func pathRule(path string) func(*fleet.Endpoint) bool {
 	r := openai.Route{Path: path}
 	if !r.OfSomeEngines() {

@@ -48,8 +48,7 @@ func (c *call) translate() *openai.Error {
 	return err
 }
 
-// answerUntranslated gives back the permit, and answers as an engine would that had the path: no verdict has room for what the client must
-// know.
+// answerUntranslated gives back the permit, and answers with the error as if the engine had sent it: a verdict cannot carry all of the error.
 func (c *call) answerUntranslated(e *openai.Error) *peer.Answer {
 	c.withdrawRefused(&refusal{err: e})
 	return c.newAnswer(transport.NewAnswer(c.route.API, e.Status, e.AppendBody(nil, c.route.Dialect, c.token.RequestID)))
@@ -63,7 +62,7 @@ func (c *call) forgetTranslated() {
 	}
 }
 
-// readBy sets how the engine's answer is read: as that of its own path.
+// readBy sets that the engine's answer is read by the API by which the engine was asked.
 func (t *translated) readBy(r *transport.ReadOptions) {
 	r.API, r.StripUsage, r.Hold = t.api, false, maxTranslated
 	if t.api == openai.Chat {
@@ -71,7 +70,7 @@ func (t *translated) readBy(r *transport.ReadOptions) {
 	}
 }
 
-// take translates a whole answer, and reports false for one that is not of the engine's path.
+// take translates a whole answer, and reports false for one that does not have the form of the engine's path.
 func (t *translated) take(body []byte) bool {
 	var err error
 	if t.api == openai.Tokenize {

@@ -92,7 +92,7 @@ func (c *call) nextModel() bool {
 }
 
 // mayGoOn reports whether the request may go on to another model after the last one. For the model that the client has asked for, the
-// request must have failed for the lack of capacity, or of an engine; one that no engine of a fallback accepts goes on as well.
+// request must have failed for the lack of capacity, or of an engine. A request that the engines of a fallback refuse goes on as well.
 func (f *fallbacks) mayGoOn() bool {
 	last := f.asked[f.current]
 	e := last.attempts.clientError()
@@ -162,8 +162,8 @@ func (c *call) useModel(m *fleet.Model) {
 	}
 }
 
-// clientError returns the error for the client when no colo has served the request: of several models that of the one that it has asked for, with
-// the smallest Retry-After of all that are full. Only if an engine of another model may have generated, its error comes first.
+// clientError returns the error for the client when no colo has served the request. Of several models, it is the error of the one that the client has asked
+// for, with the smallest Retry-After of all that are full. The error of an engine of another model comes first if that engine may have generated.
 func (c *call) clientError() *openai.Error {
 	f, last := c.fallbacks, c.attempts.clientError()
 	if f == nil || f.current > 0 && c.attempts.over && last.Status >= 500 {

@@ -98,7 +98,7 @@ func (f *PromptFilter) Find(text string) (entry string, found bool) {
 	return "", false
 }
 
-// findPhrase returns the number of the first entry of Words that ends in the text, or -1.
+// findPhrase returns the number of the entry of Words whose last word is found first in the text, or -1.
 func (f *PromptFilter) findPhrase(text string) int {
 	if len(f.phrases) == 0 {
 		return -1

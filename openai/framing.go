@@ -39,7 +39,7 @@ func isJSONLines(contentType []byte) bool {
 	return ascii.EqualFold(media, "application/x-ndjson") || ascii.EqualFold(media, "application/ndjson")
 }
 
-// cutLine is cut for JSON lines: it returns how much of p belongs to the current line, and whether the line ends there.
+// cutLine does for JSON lines what cut does for events: it returns how much of p belongs to the current line, and whether the line ends there.
 func cutLine(p []byte) (n int, done bool) {
 	if i := bytes.IndexByte(p, '\n'); i >= 0 {
 		return i + 1, true

@@ -64,7 +64,7 @@ func (s *Stream) noteNative(m *message) {
 }
 
 // noteStop records the end of one completion of llama.cpp's own API; of several that are generated at once, the last ends the stream. If the client
-// has chosen the fields of the last event (response_fields), that may lack the mark which all events before it have.
+// has chosen the fields of the last event (response_fields), the last event may lack the member stop, which all events before it have.
 func (s *Stream) noteStop(m *message) {
 	bit := uint64(1) << min(m.index, 63)
 	stops := m.stop == stopTrue || m.stop == stopAbsent && !m.failed && s.seen.begun&bit != 0
@@ -77,7 +77,7 @@ func (s *Stream) noteStop(m *message) {
 	m.ends = stops && s.seen.stopped == s.seen.begun
 }
 
-// nativeMember passes a member that only this API has. It reports whether it is one.
+// nativeMember reads a member if it is one of this API's own, and reports whether it is.
 func (s *scan) nativeMember(api API, key []byte, m *message) bool {
 	switch api {
 	case Messages:

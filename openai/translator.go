@@ -7,7 +7,7 @@ var ErrNotTranslated = errors.New("openai: the engine sent an event that cannot 
 
 // Translator turns the events of an engine's stream into those of another API, which is the client's. It is for one stream.
 type Translator struct {
-	// Event appends what the client gets for an event's data, which is no error. If ok is false, the stream cannot go on.
+	// Event appends what the client gets for the data of an event that is not an error. If ok is false, the stream cannot go on.
 	Event func(dst, data []byte) (out []byte, ok bool)
 	// End appends what the client gets for the proper end of the stream. An engine that has not reported its usage is assumed to have
 	// generated a token for each piece of content.
@@ -21,10 +21,10 @@ func (s *Stream) takeTranslated(event []byte) {
 	s.out.add(s.translated)
 }
 
-// keepAlive is a comment, which means nothing.
+// keepAlive is a comment, which clients ignore.
 const keepAlive = ":\n\n"
 
-// translate appends what the client gets for an event. It gets nothing behind an error.
+// translate appends what the client gets for an event. The client gets nothing after an error.
 func (s *Stream) translate(dst, event []byte) []byte {
 	failed := s.seen.failed
 	name, data := s.fields(event)
@@ -54,7 +54,7 @@ func (s *Stream) translatedUsage() Usage {
 	return Usage{Completion: s.seen.deltas}
 }
 
-// finishTranslated is Finish of a stream that is translated.
+// finishTranslated is Finish for a translated stream: the bytes that are held may be the last event without its line end.
 func (s *Stream) finishTranslated() []byte {
 	held, before := s.held, s.seen
 	s.held, s.size = nil, 0

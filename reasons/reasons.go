@@ -171,7 +171,7 @@ var all = []Info{
 	{Reason: GrantExpired,
 		Meaning: "the server's right to grant ended before the request was sent; the request waits again"},
 	{Reason: Panic,
-		Meaning: "a fault of ours"},
+		Meaning: "a fault of Colonnade"},
 
 	{Reason: SessionTimeout, Meaning: "a realtime session reached `timeouts.websocket`"},
 	{Reason: MessageTooBig, Meaning: "a message of a realtime session was over 16 MiB"},

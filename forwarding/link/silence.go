@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// silenceTick is how often the silence of the other side is looked at. The time in which this process stood still is about one tick.
+	// silenceTick is how often the silence of the other side is looked at. Time in which this process was stopped counts as about one tick.
 	silenceTick = time.Second
 	// ticksToPing is how many ticks of silence, while there are streams, lead to a ping; ticksToDoubt how many make the link unusable for further streams.
 	ticksToPing  = 2
@@ -62,9 +62,9 @@ func (w *watcher) tick() error {
 	return w.tickStall()
 }
 
-// tickSilence returns an error if the other side has been silent for too long. The side that opens streams does not give up those that it has: the other process
-// may have been stopped, and it goes on with them when it continues, as on connections of their own. The reader of a stream knows how long to wait. The link takes no
-// further streams meanwhile, and ends with its last one.
+// tickSilence returns an error if the other side has been silent for too long. The side that opens streams keeps those that are open: the other process may have
+// been stopped, and then continues them later, as it would over connections of their own. The reader of a stream knows how long to wait. A silent link takes no
+// further streams, and ends with its last one.
 func (w *watcher) tickSilence() error {
 	l := w.link
 	switch rounds := l.rounds.Load(); {

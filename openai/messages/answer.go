@@ -24,7 +24,7 @@ var stopReasons = []StopReason{
 	{"function_call", "tool_use", ""},
 	{"content_filter", "refusal", ""},
 	{"stop_sequence", "stop_sequence", "TGI's; `stop_sequence` names it if the request has only one"},
-	{"", "end_turn", "any other, or none; as for `stop`"},
+	{"", "end_turn", "also if there is none; with the exceptions of `stop`"},
 }
 
 // part is the message of a choice, or the delta of a chunk: raw values.

@@ -3,8 +3,8 @@
 //
 // # Requests
 //
-// [Request] turns the body of a request into one of /v1/chat/completions. It copies strings as they are written and builds nothing in
-// between. Each object has a table of its fields ([Objects]): what is translated, what is left out since that does no harm, and what is
+// [Request] turns the body of a request into one of /v1/chat/completions. It copies strings as they are written, without
+// decoding them. Each object has a table of its fields ([Objects]): what is translated, what is left out since that does no harm, and what is
 // refused with the place and the name of the field. An unknown field is refused too, as Anthropic does.
 //
 // # Answers

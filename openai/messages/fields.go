@@ -53,12 +53,12 @@ var request = Object{"the request", []Field{
 	{"top_k", Translated, "`top_k`, which is no field of OpenAI's: most engines read it, TGI does not"},
 	{"tools", Translated, "`tools`, each of them a function"},
 	{"tool_choice", Translated, "`tool_choice`: `any` becomes `required`; and `parallel_tool_calls`"},
-	{"thinking", Translated, "whether the answer shows what the engine sends as reasoning; whether and how long the model thinks is the engine's affair"},
+	{"thinking", Translated, "whether the answer shows what the engine sends as reasoning; the engine decides whether and how long the model thinks"},
 	{"output_config", Translated, "`reasoning_effort` and `response_format`"},
 	{"output_format", Translated, "`response_format`; an older name of `output_config.format`"},
 	{"metadata", LeftOut, "it is for Anthropic's own protection against abuse"},
 	{"cache_control", LeftOut, cacheNote},
-	{"service_tier", LeftOut, "the account's document decides that here"},
+	{"service_tier", LeftOut, "the account's document decides about its priority"},
 	{"context_management", LeftOut, "nothing is cleared: the model gets the whole conversation"},
 	{"container", Refused, "engines run no code"},
 	{"inference_geo", Refused, "it cannot be promised where a request runs"},
@@ -107,7 +107,7 @@ var documentSource = Object{"the source of a document", []Field{
 }}
 
 var toolUseBlock = Object{"a block `tool_use`", []Field{
-	{"type", Translated, "an element of `tool_calls`, of the assistant only; texts behind it stand before it"},
+	{"type", Translated, "an element of `tool_calls`, in turns of the assistant only; texts that follow it come before it"},
 	{"id", Translated, "`id`"},
 	{"name", Translated, "`function.name`"},
 	{"input", Translated, "`function.arguments`, as JSON in a string"},
@@ -118,7 +118,7 @@ var toolUseBlock = Object{"a block `tool_use`", []Field{
 var toolResultBlock = Object{"a block `tool_result`", []Field{
 	{"type", Translated, "a message of the role `tool`, before everything else in the turn"},
 	{"tool_use_id", Translated, "`tool_call_id`"},
-	{"content", Translated, "`content`; images in it stand in the user's message that follows, since a message of a tool has none"},
+	{"content", Translated, "`content`; images in it are moved to the user's message that follows, since a message of a tool has none; blocks other than texts and images are refused"},
 	{"is_error", Translated, "if it is true, the content begins with `Error: `"},
 	{"cache_control", LeftOut, cacheNote},
 }}

@@ -33,7 +33,7 @@ type Stream struct {
 // NewStream returns a Stream at its beginning.
 func NewStream(a *Asked) *Stream { return &Stream{asked: *a} }
 
-// Translator returns the stream as openai wants it.
+// Translator returns the functions of the stream for package openai.
 func (s *Stream) Translator() *openai.Translator {
 	return &openai.Translator{Event: s.Event, End: s.End}
 }
