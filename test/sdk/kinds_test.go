@@ -103,7 +103,7 @@ func (f *kindFleet) kindsWith(t *testing.T, path string) (kinds []string) {
 	return kinds
 }
 
-// has reports whether the engine has a path. The table of the gateway does not know that of paths that compatible engines may have or not.
+// has reports whether the engine has a path. EngineHas does not know that of paths which only some engines of a kind have.
 func (s *simulated) has(t *testing.T, path string) bool {
 	t.Helper()
 	answer, err := http.Post(s.url+path, "application/json", strings.NewReader(`{"model":"`+s.model+`"}`))
