@@ -83,12 +83,6 @@ func (s *outputScan) member(key string) {
 	s.inside = span{start, s.i}
 }
 
-// start returns where the next value begins.
-func (s *outputScan) start() int {
-	s.space()
-	return s.i
-}
-
 // field passes the value of a field. here says whether the fields of the place stand beside it.
 func (s *outputScan) field(name string, here bool) {
 	start := s.start()

@@ -6,6 +6,7 @@ import (
 	"io"
 	"mime"
 	"mime/multipart"
+	"strings"
 )
 
 // PromptText finds the text in the bodies of requests that an engine may read: all strings of JSON, decoded, and the fields of forms. Left
@@ -76,23 +77,41 @@ func holdsMedia(name string) bool {
 // holdsTokens reports whether numbers in a list of this name are tokens of a prompt.
 func holdsTokens(name string) bool {
 	switch name {
-	case "prompt", "input", "inputs", "content", "input_ids", "prompt_token_ids", "tokens", "input_extra":
+	case "prompt", "input", "inputs", "content", "input_ids", "prompt_token_ids", "tokens", "input_extra", "context": // the last is Ollama's
 		return true
 	}
 	return false
 }
 
+// holdsURL reports whether the strings of a member may be media as a data: URL.
+func holdsURL(name string) bool {
+	return strings.HasSuffix(name, "url") || strings.HasSuffix(name, "urls")
+}
+
+// isDataURL reports whether a text is a data: URL in base64, and nothing else.
+func isDataURL(text []byte) bool {
+	head, data, ok := bytes.Cut(text, []byte(";base64,"))
+	return ok && len(head) <= 256 && bytes.HasPrefix(head, []byte("data:")) && isBase64(data)
+}
+
+// holdsArguments reports whether an object of this name has the arguments of a call: all strings in it are text, whatever their names are.
+func holdsArguments(name string) bool { return name == "input" || name == "arguments" }
+
 // textReader reads the texts of a JSON body.
 type textReader struct {
 	scan
-	found *PromptText
+	found     *PromptText
+	arguments bool // inside the arguments of a call
 }
 
 // value passes the value of a member. It returns its text, if it is a string that was visited.
 func (r *textReader) value(name string) (text []byte) {
 	switch r.space() {
 	case '{':
+		before := r.arguments
+		r.arguments = before || holdsArguments(name)
 		r.object()
+		r.arguments = before
 	case '[':
 		r.list(name)
 	case '"':
@@ -105,23 +124,43 @@ func (r *textReader) value(name string) (text []byte) {
 
 func (r *textReader) string(name string) []byte {
 	text := r.text()
-	if choosesSomething(name) || holdsMedia(name) || bytes.HasPrefix(text, []byte("data:")) && bytes.Contains(text[:min(len(text), 256)], []byte(";base64,")) {
+	if !r.arguments && (choosesSomething(name) || holdsMedia(name) || holdsURL(name) && isDataURL(text)) {
 		return nil
 	}
 	r.found.visit(text)
 	return text
 }
 
-// object passes an object, and returns the texts of its member text.
+// object passes an object, and returns the texts of its member text. What stands as data is media, unless a type beside it says that it is text,
+// as in documents of Anthropic's Messages.
 func (r *textReader) object() (part []byte) {
+	var data [][]byte
+	isText := false
 	for key, ok := r.firstMember(); ok; key, ok = r.nextMember() {
-		if name := string(key); name == "text" {
-			part = r.value(name)
-		} else {
-			r.value(name)
+		name, start := string(key), r.start()
+		value := r.value(name)
+		switch name {
+		case "text":
+			part = value
+		case "data":
+			data = append(data, r.b[start:r.i])
+		case "type", "media_type":
+			kind := unescaped(r.b[start:r.i])
+			isText = isText || string(kind) == "text" || bytes.HasPrefix(kind, []byte("text/"))
+		}
+	}
+	if isText && !r.arguments { // else it was visited
+		for _, raw := range data {
+			r.visitString(raw)
 		}
 	}
 	return part
+}
+
+func (r *textReader) visitString(raw []byte) {
+	if text := unescaped(raw); text != nil {
+		r.found.visit(text)
+	}
 }
 
 // list passes an array. If it has several parts with text, these are visited together too: joined as they are, and by line breaks.

@@ -31,6 +31,14 @@ func TestPromptText(t *testing.T) {
 		{`{"input":[{"role":"user","content":[{"type":"input_text","text":"x"}]}],"instructions":"y"}`, []string{"x", "y"}, false},
 		{`{"stop":["s"],"temperature":1,"logit_bias":{"5":1},"tools":[{"type":"function","function":{"name":"f","description":"d"}}]}`, []string{"s", "f", "d"}, false},
 		{`{"images":["AAAA"],"input_audio":{"data":"BBBB","format":"wav"},"file_data":"x"}`, nil, false},
+		{`{"content":"data:;base64,bad words"}`, []string{"data:;base64,bad words"}, false},
+		{`{"content":"data:;base64,bad"}`, []string{"data:;base64,bad"}, false},
+		{`{"image_url":"data:image/png;base64,bad words"}`, []string{"data:image/png;base64,bad words"}, false},
+		{`{"source":{"data":"b\u0061d","type":"text","media_type":"text/plain"}}`, []string{"bad"}, false},
+		{`{"source":{"type":"base64","media_type":"image/png","data":"AAAA"}}`, nil, false},
+		{`{"type":"tool_use","name":"f","input":{"type":"a","data":"b","image":"c","more":{"role":"d"}}}`, []string{"f", "a", "b", "c", "d"}, false},
+		{`{"function":{"arguments":{"model":"a"}},"model":"m"}`, []string{"a"}, false},
+		{`{"prompt":"p","context":[1,2]}`, []string{"p"}, true},
 	} {
 		texts, found, ok := promptTexts(jsonType, c.body)
 		if !ok || !slices.Equal(texts, c.want) || found.Tokens != c.tokens {

@@ -147,6 +147,12 @@ func (s *scan) digits() bool {
 	return s.i > start
 }
 
+// start returns where the next value begins.
+func (s *scan) start() int {
+	s.space()
+	return s.i
+}
+
 // value passes a value and returns it as written.
 func (s *scan) value() ([]byte, bool) {
 	s.space()
