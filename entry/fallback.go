@@ -113,7 +113,7 @@ func (c *call) startFallback(m *fleet.Model) {
 	c.attempts.follow(before)
 	f.current = len(f.asked)
 	f.asked = append(f.asked, askedModel{m, c.attempts})
-	others := slices.ContainsFunc(f.asked[:f.current], func(a askedModel) bool { return len(a.attempts.waitingRooms) > 0 })
+	others := slices.ContainsFunc(f.asked[:f.current], askedModel.mayWait)
 	c.attempts.mayGoOn = others || len(f.left) > 0
 	c.attempts.noLongWait = c.attempts.mayGoOn
 	c.hadPlace = false
@@ -129,7 +129,7 @@ func (t *attempts) follow(before *attempts) {
 func (c *call) waitForModel() bool {
 	f, best := c.fallbacks, -1
 	for i, a := range f.asked {
-		if len(a.attempts.waitingRooms) > 0 && (best < 0 || shorter(a.expectedWait(), f.asked[best].expectedWait())) {
+		if a.mayWait() && (best < 0 || shorter(a.expectedWait(), f.asked[best].expectedWait())) {
 			best = i
 		}
 	}
@@ -143,9 +143,12 @@ func (c *call) waitForModel() bool {
 	c.useModel(at.Model)
 	c.attempts, f.current, c.hadPlace = at.attempts, best, false
 	at.attempts.noLongWait = false
-	at.attempts.mayGoOn = slices.ContainsFunc(f.asked, func(a askedModel) bool { return a.attempts != at.attempts && len(a.attempts.waitingRooms) > 0 })
+	at.attempts.mayGoOn = slices.ContainsFunc(f.asked, func(a askedModel) bool { return a.attempts != at.attempts && a.mayWait() })
 	return true
 }
+
+// mayWait reports whether the request can wait for the model: a colo has room in its queue, and nothing has ended the attempts.
+func (a askedModel) mayWait() bool { return len(a.attempts.waitingRooms) > 0 && !a.attempts.over }
 
 // expectedWait is the shortest expected wait for the model; 0 = not known.
 func (a askedModel) expectedWait() time.Duration { return a.attempts.waitingRooms[0].expected }
