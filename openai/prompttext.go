@@ -131,7 +131,7 @@ func (r *textReader) string(name string) []byte {
 	return text
 }
 
-// object passes an object, and returns the texts of its member text. What stands as data is media, unless a type beside it says that it is text,
+// object passes an object, and returns the texts of its member text. The member data is media, unless a type beside it says that it is text,
 // as in documents of Anthropic's Messages.
 func (r *textReader) object() (part []byte) {
 	var data [][]byte
