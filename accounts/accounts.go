@@ -59,7 +59,7 @@ func identify(t *fleet.Table, key string, now time.Time) (Caller, error) {
 		return Caller{}, ErrExpiredKey
 	}
 	caller := Caller{Account: t.AccountOrDefault(found.Account), KeyID: found.ID}
-	if found.Limits.Bounds() {
+	if found.Limits.Bounds() || found.Limits.OutputTokens > 0 {
 		caller.KeyLimits = &found.Limits
 	}
 	return caller, nil

@@ -79,6 +79,21 @@ func TestIdentify(t *testing.T) {
 	f(brief, true, now.Add(time.Hour), accounts.Open, nil)
 }
 
+// A caller has the limits of its key, whichever of them the key has.
+func TestLimitsOfKey(t *testing.T) {
+	for _, limits := range []fleet.RateLimits{{}, {OutputTokens: 5}, {RequestsPerMinute: 5}} {
+		key, doc := accounts.NewKey("acme", "k1", now, time.Time{})
+		doc.Limits = limits
+		caller, err := accounts.Identify(table(t, nil, doc), key, false, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := caller.KeyLimits; (got == nil) != (limits == fleet.RateLimits{}) || got != nil && *got != limits {
+			t.Errorf("limits %+v, want %+v", got, limits)
+		}
+	}
+}
+
 // A key that names an account without a document gets the defaults.
 func TestIdentifyWithoutDocument(t *testing.T) {
 	key, doc := accounts.NewKey("plain", "", now, time.Time{})

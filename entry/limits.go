@@ -52,14 +52,15 @@ const (
 // takeLimits takes what the request needs of all limits that hold for it, or refuses it. Most requests have none.
 func (c *call) takeLimits(t *fleet.Table) *openai.Error {
 	account, all := c.caller.Account.Limits.Rates(), t.Limits()
-	if !account.Bounds() && c.caller.KeyLimits == nil && !all.Bounds() {
+	key := c.caller.KeyLimits
+	if !account.Bounds() && (key == nil || !key.Bounds()) && !all.Bounds() {
 		return nil
 	}
 	l := &callLimits{prompt: estimatePrompt(c.route.API, c.raw), outputs: c.entry.outputs.estimate(c)}
 	tokens := l.prompt + l.outputs
 	l.demand(ofAccount, c.caller.Account.Name, &account, tokens, c.arrived)
-	if c.caller.KeyLimits != nil {
-		l.demand(ofKey, c.caller.KeyID, c.caller.KeyLimits, tokens, c.arrived)
+	if key != nil {
+		l.demand(ofKey, c.caller.KeyID, key, tokens, c.arrived)
 	}
 	l.demand(ofFleet, "", all, tokens, c.arrived)
 	l.levels = c.entry.limiter.Take(l.demands, c.arrived)
