@@ -217,12 +217,29 @@ func (t *translation) imageURL(source *object) *openai.Error {
 	return nil
 }
 
+// enables reports whether a value, which is an object with the member enabled, asks for something.
+func enables(raw []byte) bool {
+	if raw[0] != '{' {
+		return !isEmpty(raw)
+	}
+	enabled := false
+	j := openai.NewJSON(raw, true)
+	for key, ok := j.FirstMember(); ok; key, ok = j.NextMember() {
+		if string(key) == "enabled" {
+			enabled = string(j.Value()) != "false"
+		} else {
+			j.Skip()
+		}
+	}
+	return enabled
+}
+
 // document translates a document of plain text to a text.
 func (t *translation) document(o *object, at *place, raw []byte) *openai.Error {
 	if err := o.read(&documentBlock, at, raw); err != nil {
 		return err
 	}
-	if citations := o.get("citations"); citations != nil && !bytes.Contains(citations, []byte("false")) && !isEmpty(citations) {
+	if citations := o.get("citations"); citations != nil && enables(citations) {
 		here := at.member("citations")
 		return here.refused(citationsNote)
 	}
