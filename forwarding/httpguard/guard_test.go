@@ -149,9 +149,9 @@ func TestCheckHeadRefuses(t *testing.T) {
 	// Duplicates.
 	for _, line := range []string{"Host: api.example.org", "Content-Type: application/json", "Authorization: Bearer a", "Api-Key: a", "X-Api-Key: a",
 		"X-Colonnade-Hop: v1", "x-colonnade-queue: never", "X-Request-Id: abcdefgh", "Expect: 100-continue", "Content-Encoding: gzip",
-		"x-session-affinity: a", "traceparent: 00", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==", "Origin: null", "Sec-Fetch-Site: none", "x-colonnade-force-colo: ams", "x-colonnade-model: m"} {
-		f("twice "+line, head(post, line, strings.ToLower(line)))
-		f("twice apart "+line, head(post, line, "Accept: */*", strings.ToUpper(line)))
+		"x-session-affinity: a", "traceparent: 00", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==", "Origin: null", "Sec-Fetch-Site: none", "x-colonnade-force-colo: ams", "x-colonnade-fallback: never", "x-colonnade-model: m"} {
+		f("twice "+line, head(post, host, "Content-Length: 1", line, strings.ToLower(line)))
+		f("twice apart "+line, head(post, host, "Content-Length: 1", line, "Accept: */*", strings.ToUpper(line)))
 	}
 	// Connection.
 	for _, listed := range []string{"X-Colonnade-Hop", "authorization", "close, content-length", "x_colonnade_hop", "Transfer-Encoding",

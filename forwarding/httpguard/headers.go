@@ -41,6 +41,7 @@ const (
 	headerDeadline
 	headerQueueEvents
 	headerForceColo
+	headerFallback
 	headerModel
 	headerOurs // any other x-colonnade-* header: it is not trusted, so it may repeat
 )
@@ -168,6 +169,8 @@ func ourHeaderOf(name []byte) header {
 		return headerQueueEvents
 	case "force-colo":
 		return headerForceColo
+	case "fallback":
+		return headerFallback
 	case "model":
 		return headerModel
 	}
