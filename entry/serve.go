@@ -232,10 +232,10 @@ func (c *call) plan(t *fleet.Table) *openai.Error {
 	if err != nil {
 		return err
 	}
-	if err := c.takeLimits(t); err != nil {
+	if err := c.planFallbacks(t, forced); err != nil {
 		return err
 	}
-	if err := c.planFallbacks(t, forced); err != nil {
+	if err := c.takeLimits(t); err != nil {
 		return err
 	}
 	c.startAttempts(t, forced, queueMode, rand.Uint64())
