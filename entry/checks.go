@@ -1,6 +1,7 @@
 package entry
 
 import (
+	"bytes"
 	"fmt"
 
 	"colonnade/fleet"
@@ -69,6 +70,9 @@ func (c *call) limitOutput() *openai.Error {
 		return nil
 	}
 	limited, err := openai.LimitOutput(c.route.API, c.raw, limit)
+	if !bytes.Equal(limited, c.raw) {
+		c.body.MaxTokens = limit // from which limits of tokens a minute take
+	}
 	c.raw = limited
 	return err
 }

@@ -31,17 +31,7 @@ func (e *Entry) modelFacts(t *fleet.Table) peer.ModelFacts {
 	f.asking = f.asking || begin
 	f.mu.Unlock()
 	if begin {
-		answers := e.askFacts(t)
-		f.mu.Lock()
-		f.asking, f.asked = false, time.Now()
-		before := f.byColo
-		f.byColo = map[string]peer.ModelFacts{}
-		for i, colo := range t.Colos() {
-			if f.byColo[colo.Name] = answers[i]; answers[i] == nil {
-				f.byColo[colo.Name] = before[colo.Name]
-			}
-		}
-		f.mu.Unlock()
+		e.renewFacts(t)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -52,6 +42,27 @@ func (e *Entry) modelFacts(t *fleet.Table) peer.ModelFacts {
 		}
 	}
 	return all
+}
+
+// renewFacts asks for facts, and stores them.
+func (e *Entry) renewFacts(t *fleet.Table) {
+	f := &e.facts
+	var answers []peer.ModelFacts // nil after a panic
+	defer func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.asking, f.asked = false, time.Now()
+		before := f.byColo
+		f.byColo = map[string]peer.ModelFacts{}
+		for i, colo := range t.Colos() {
+			if i < len(answers) && answers[i] != nil {
+				f.byColo[colo.Name] = answers[i]
+			} else {
+				f.byColo[colo.Name] = before[colo.Name]
+			}
+		}
+	}()
+	answers = e.askFacts(t)
 }
 
 // askFacts asks one server of each colo, and returns their answers in the order of the colos; nil for one that has not answered.
