@@ -72,9 +72,14 @@ func (s *Server) serveQuestion(rc *fasthttp.RequestCtx) {
 		s.write(rc, "", s.forbid(rc, err))
 		return
 	}
+	s.answerQuestion(rc, string(path), token)
+}
+
+// answerQuestion answers a question that the node with the token may ask.
+func (s *Server) answerQuestion(rc *fasthttp.RequestCtx, path string, token *hop.Token) {
 	query := rc.QueryArgs()
 	var answer any
-	switch string(path) {
+	switch path {
 	case hop.PathAlive:
 		rc.SetStatusCode(http.StatusNoContent)
 		return

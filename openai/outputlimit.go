@@ -41,7 +41,6 @@ type outputScan struct {
 	scan
 	place  outputPlace
 	limit  int
-	most   int  // tokens that a field of the place asks for
 	stated bool // a field of the place has a number
 	null   span // the value null of its first field
 	inside span // the value of its object
