@@ -18,6 +18,7 @@ var (
 	ErrNoKey      = errors.New("no API key was sent: send it as \"Authorization: Bearer cn_...\", or in the header api-key or x-api-key")
 	ErrBadKey     = errors.New("the API key is not valid")
 	ErrExpiredKey = errors.New("the API key has expired")
+	ErrWorkerKey  = errors.New("the API key has the role worker: it registers engines (colonnade register -server), and is for no requests; send the key of an account")
 	ErrTwoKeys    = errors.New("two API keys were sent that differ: Authorization, api-key, x-api-key and the subprotocol of a WebSocket must have the same one, or none")
 )
 
@@ -33,7 +34,7 @@ type Caller struct {
 }
 
 // Identify finds the caller by its API key, which is empty if none was sent (see [Key]). The
-// error is ErrNoKey, ErrBadKey or ErrExpiredKey; in an open fleet there is none, and the account is Open.
+// error is ErrNoKey, ErrBadKey, ErrExpiredKey or ErrWorkerKey; in an open fleet there is none, and the account is Open.
 func Identify(t *fleet.Table, key string, open bool, now time.Time) (Caller, error) {
 	caller, err := identify(t, key, now)
 	if err == nil || !open {
@@ -43,26 +44,38 @@ func Identify(t *fleet.Table, key string, open bool, now time.Time) (Caller, err
 }
 
 func identify(t *fleet.Table, key string, now time.Time) (Caller, error) {
-	if key == "" {
-		return Caller{}, ErrNoKey
+	found, err := FindKey(t, key, now)
+	if err != nil {
+		return Caller{}, err
 	}
-	if len(key) > maxKey {
-		return Caller{}, ErrBadKey
-	}
-	var buffer [maxKey]byte // on the stack, unlike []byte(key)
-	n := copy(buffer[:], key)
-	found, ok := t.APIKeyByHash(sha256.Sum256(buffer[:n]))
-	if !ok {
-		return Caller{}, ErrBadKey
-	}
-	if found.ExpiredAt(now) {
-		return Caller{}, ErrExpiredKey
+	if found.ForWorkers() {
+		return Caller{}, ErrWorkerKey
 	}
 	caller := Caller{Account: t.AccountOrDefault(found.Account), KeyID: found.ID}
 	if found.Limits.Bounds() || found.Limits.OutputTokens > 0 {
 		caller.KeyLimits = &found.Limits
 	}
 	return caller, nil
+}
+
+// FindKey finds an API key, whatever its role. The error is ErrNoKey, ErrBadKey or ErrExpiredKey.
+func FindKey(t *fleet.Table, key string, now time.Time) (*fleet.APIKey, error) {
+	if key == "" {
+		return nil, ErrNoKey
+	}
+	if len(key) > maxKey {
+		return nil, ErrBadKey
+	}
+	var buffer [maxKey]byte // on the stack, unlike []byte(key)
+	n := copy(buffer[:], key)
+	found, ok := t.APIKeyByHash(sha256.Sum256(buffer[:n]))
+	if !ok {
+		return nil, ErrBadKey
+	}
+	if found.ExpiredAt(now) {
+		return nil, ErrExpiredKey
+	}
+	return found, nil
 }
 
 // MayUse reports whether the caller may use a model, by the model's own name.

@@ -94,6 +94,35 @@ func TestLimitsOfKey(t *testing.T) {
 	}
 }
 
+// A key that registers engines is for no requests, and the error says so; an open fleet serves its sender as any other without a key.
+func TestWorkerKeyIsForNoRequests(t *testing.T) {
+	key, doc := accounts.NewWorkerKey("gpus", now, now.Add(time.Hour))
+	fleetTable := table(t, nil, doc)
+	if _, err := accounts.Identify(fleetTable, key, false, now); !errors.Is(err, accounts.ErrWorkerKey) || strings.Contains(err.Error(), key) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := accounts.Identify(fleetTable, key, false, now.Add(time.Hour)); !errors.Is(err, accounts.ErrExpiredKey) {
+		t.Errorf("once it has expired: got %v", err)
+	}
+	if caller, err := accounts.Identify(fleetTable, key, true, now); err != nil || caller.Account.Name != accounts.Open || caller.KeyID != "" {
+		t.Errorf("in an open fleet: got %+v, %v", caller, err)
+	}
+	if fleetTable.HasAPIKeys() || !fleetTable.HasWorkerKeys() {
+		t.Error("it counts as a key for requests")
+	}
+}
+
+// The id of a key is what stands between cn_ and its last underscore.
+func TestKeyID(t *testing.T) {
+	for key, want := range map[string]string{
+		"cn_a_SECRET": "a", "cn_my_gpus_SECRET": "my_gpus", "cn_a": "", "sk-a_b": "", "": "", "cn__x": "", "cn_a_" + strings.Repeat("x", 300): "",
+	} {
+		if got := accounts.KeyID(key); got != want {
+			t.Errorf("%q: got %q, want %q", key, got, want)
+		}
+	}
+}
+
 // A key that names an account without a document gets the defaults.
 func TestIdentifyWithoutDocument(t *testing.T) {
 	key, doc := accounts.NewKey("plain", "", now, time.Time{})

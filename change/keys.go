@@ -23,7 +23,7 @@ func IsRecordKey(key string) bool {
 // IsRegistered reports whether a document belongs to a node or a registrar.
 func IsRegistered(d etcd.Stored) bool {
 	kind := KindIn(d.Key)
-	return d.Leased || IsRecordKey(d.Key) || d.Key != string(kind) && (kind == fleet.KindServer || kind == fleet.KindEntry)
+	return d.Leased || IsRecordKey(d.Key) || d.Key != string(kind) && kind.OfNode()
 }
 
 // WithKey returns the document of a key. The documents are sorted by key.

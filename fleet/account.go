@@ -19,7 +19,8 @@ type Account struct {
 	Limits Limits `json:"limits"`
 	// Models that the account may use, by name; aliases do not count. [] means none. Default: all models.
 	Models []string `json:"models,omitzero" is:"name"` // nil = all, empty = none
-	// Permission to choose the colo of a request by the header x-colonnade-force-colo.
+	// Permission to choose the colo of a request by the header x-colonnade-force-colo, and to learn its endpoint by the header
+	// x-colonnade-endpoint-reason.
 	Admin bool `json:"admin,omitempty"`
 	// Permission for fallbacks that take prompts out of the fleet: to models that are listed as {external: NAME}.
 	AllowExternal bool `json:"allow_external,omitempty"`

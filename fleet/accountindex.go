@@ -6,13 +6,10 @@ import (
 	"slices"
 )
 
-// accountShards is a power of two. A change of one account copies the shard that it is in, so of 100 000 accounts it copies a few hundred.
-const accountShards = 256
-
 // AccountIndex finds accounts by their names. It is immutable; build one with [AccountIndexBuilder].
 type AccountIndex struct {
-	shards [accountShards]map[string]*Account // by name
-	list   []*Account                         // sorted by name
+	shards shards[string, *Account] // by name
+	list   []*Account               // sorted by name
 }
 
 // NewAccountIndex returns an index of these accounts.
@@ -35,22 +32,20 @@ func accountShard(name string) uint32 {
 	for i := range len(name) {
 		hash = (hash ^ uint32(name[i])) * 16777619
 	}
-	return hash % accountShards
+	return hash % shardCount
 }
 
 // AccountIndexBuilder builds one [AccountIndex] after another. They share the shards that do not change between them. The zero value is an empty
 // index. It is not safe for concurrent use.
 type AccountIndexBuilder struct {
-	index   AccountIndex
-	shared  [accountShards]bool // shards that an earlier index has, too; they are copied before they are changed
+	shards  shardsBuilder[string, *Account]
+	list    []*Account          // of the last index
 	changed map[string]*Account // since the last index, by name; nil = removed
 }
 
 // Clone returns a builder of the same accounts. The two share them until one is changed.
 func (b *AccountIndexBuilder) Clone() AccountIndexBuilder {
-	for i := range b.shared {
-		b.shared[i] = true
-	}
+	b.shards.share()
 	c := *b
 	c.changed = maps.Clone(b.changed)
 	return c
@@ -58,14 +53,15 @@ func (b *AccountIndexBuilder) Clone() AccountIndexBuilder {
 
 // Put adds an account, or replaces the one of its name.
 func (b *AccountIndexBuilder) Put(a *Account) {
-	b.ownShard(a.Name)[a.Name] = a
+	b.shards.own(accountShard(a.Name))[a.Name] = a
 	b.note(a.Name, a)
 }
 
 // Remove removes the account of a name, if there is one.
 func (b *AccountIndexBuilder) Remove(name string) {
-	if _, there := b.index.find(name); there {
-		delete(b.ownShard(name), name)
+	i := accountShard(name)
+	if _, there := b.shards.shards[i][name]; there {
+		delete(b.shards.own(i), name)
 		b.note(name, nil)
 	}
 }
@@ -77,34 +73,17 @@ func (b *AccountIndexBuilder) note(name string, a *Account) {
 	b.changed[name] = a
 }
 
-// ownShard returns the shard of a name as one that no index has.
-func (b *AccountIndexBuilder) ownShard(name string) map[string]*Account {
-	i := accountShard(name)
-	switch {
-	case b.index.shards[i] == nil:
-		b.index.shards[i] = map[string]*Account{}
-	case b.shared[i]:
-		b.index.shards[i] = maps.Clone(b.index.shards[i])
-	}
-	b.shared[i] = false
-	return b.index.shards[i]
-}
-
 // Index returns the index as it is now.
 func (b *AccountIndexBuilder) Index() AccountIndex {
-	for i := range b.shared {
-		b.shared[i] = true
-	}
 	if len(b.changed) > 0 {
-		b.index.list = b.changedList()
-		b.changed = nil
+		b.list, b.changed = b.changedList(), nil
 	}
-	return b.index
+	return AccountIndex{shards: b.shards.share(), list: b.list}
 }
 
 // changedList returns the list of the last index with what has changed since. It copies what lies between two changes as a whole.
 func (b *AccountIndexBuilder) changedList() []*Account {
-	rest, list := b.index.list, make([]*Account, 0, len(b.index.list)+len(b.changed))
+	rest, list := b.list, make([]*Account, 0, len(b.list)+len(b.changed))
 	for _, name := range slices.Sorted(maps.Keys(b.changed)) {
 		at, found := slices.BinarySearchFunc(rest, name, func(a *Account, name string) int { return cmp.Compare(a.Name, name) })
 		list = append(list, rest[:at]...)

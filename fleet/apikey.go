@@ -7,12 +7,18 @@ import (
 	"time"
 )
 
+// RoleWorker is the role of an API key that registers engines. It is for no requests.
+const RoleWorker = "worker"
+
 // APIKey is the document keys/<ID>: one API key, known by its hash, and the account that its requests belong to. An API
 // key that comes from a table is shared: do not modify it.
 type APIKey struct {
 	ID string `json:"-"`
-	// Account that requests with the key belong to. One without a document has the defaults.
-	Account string `json:"account" is:"name" need:"yes" secret:"yes"`
+	// Account that requests with the key belong to. One without a document has the defaults. Required, unless the key has a role.
+	Account string `json:"account,omitempty" is:"name" secret:"yes"`
+	// worker is a key by which colonnade register registers engines at colo servers and at colonnade serve. It is for nothing else,
+	// and has neither an account nor limits. Default: a key for requests.
+	Role string `json:"role,omitempty" oneof:"worker"`
 	// SHA-256 of the whole key.
 	SHA256 KeyHash `json:"sha256" need:"yes" secret:"yes"`
 	// Time at which the key was made; for people.
@@ -26,15 +32,21 @@ type APIKey struct {
 // ExpiredAt reports whether k is not valid any more at that time.
 func (k *APIKey) ExpiredAt(now time.Time) bool { return !k.Expires.IsZero() && !now.Before(k.Expires) }
 
+// ForWorkers reports whether k registers engines, and is for no requests.
+func (k *APIKey) ForWorkers() bool { return k.Role == RoleWorker }
+
 // shownAPIKey is what debug pages show of an API key: everything but the hash.
 type shownAPIKey struct {
-	Account string     `json:"account"`
+	Account string     `json:"account,omitempty"`
+	Role    string     `json:"role,omitempty"`
 	Created time.Time  `json:"created,omitzero"`
 	Expires time.Time  `json:"expires,omitzero"`
 	Limits  RateLimits `json:"limits,omitzero"`
 }
 
-func (k *APIKey) shown() shownAPIKey { return shownAPIKey{k.Account, k.Created, k.Expires, k.Limits} }
+func (k *APIKey) shown() shownAPIKey {
+	return shownAPIKey{k.Account, k.Role, k.Created, k.Expires, k.Limits}
+}
 
 // KeyHash is the SHA-256 of a whole API key, in hex in documents.
 type KeyHash [32]byte

@@ -8,19 +8,18 @@ import (
 	"slices"
 )
 
-// apiKeyShards is a power of two. A change of one API key copies the shard that it is in, so of 100 000 API keys it
-// copies a few hundred.
-const apiKeyShards = 256
-
 // APIKeyIndex finds API keys by their hashes. It is immutable; build one with [APIKeyIndexBuilder].
 type APIKeyIndex struct {
-	shards    [apiKeyShards]map[uint64][]*APIKey // by the first eight bytes of the hash; rarely more than one
-	conflicts []Conflict                         // documents without effect, since another one has the same hash
+	shards    shards[uint64, []*APIKey] // by the first eight bytes of the hash; rarely more than one
+	conflicts []Conflict                // documents without effect, since another one has the same hash
 }
 
 func (h KeyHash) prefix() uint64 { return binary.BigEndian.Uint64(h[:]) }
 
-func (x *APIKeyIndex) alike(prefix uint64) []*APIKey { return x.shards[prefix%apiKeyShards][prefix] }
+// apiKeyShard returns the shard of the first eight bytes of a hash.
+func apiKeyShard(prefix uint64) uint32 { return uint32(prefix % shardCount) }
+
+func (x *APIKeyIndex) alike(prefix uint64) []*APIKey { return x.shards[apiKeyShard(prefix)][prefix] }
 
 // find returns the API key with this hash. Beyond the first eight bytes, hashes are compared in constant time.
 func (x *APIKeyIndex) find(sum KeyHash) (*APIKey, bool) {
@@ -50,28 +49,28 @@ func (x *APIKeyIndex) all() iter.Seq[*APIKey] {
 // APIKeyIndexBuilder builds one [APIKeyIndex] after another. They share what does not change between them. The zero value
 // is an empty index. It is not safe for concurrent use.
 type APIKeyIndexBuilder struct {
-	index  APIKeyIndex
-	shared [apiKeyShards]bool  // shards that an earlier index has, too; they are copied before they are changed
+	shards shardsBuilder[uint64, []*APIKey]
 	alike  map[uint64]struct{} // first bytes that several hashes have
 }
 
 // Clone returns a builder of the same API keys. The two share them until one is changed.
 func (b *APIKeyIndexBuilder) Clone() APIKeyIndexBuilder {
-	for i := range b.shared {
-		b.shared[i] = true
-	}
+	b.shards.share()
 	c := *b
 	c.alike = maps.Clone(b.alike)
 	return c
 }
 
 // Alike returns the API keys whose hashes begin with the same eight bytes. Do not modify the list.
-func (b *APIKeyIndexBuilder) Alike(hash KeyHash) []*APIKey { return b.index.alike(hash.prefix()) }
+func (b *APIKeyIndexBuilder) Alike(hash KeyHash) []*APIKey {
+	prefix := hash.prefix()
+	return b.shards.shards[apiKeyShard(prefix)][prefix]
+}
 
 // Replace replaces the API keys whose hashes begin with the same eight bytes. Of several with one hash, the first has it.
 func (b *APIKeyIndexBuilder) Replace(hash KeyHash, keys []*APIKey) {
 	prefix := hash.prefix()
-	shard := b.ownShard(prefix % apiKeyShards)
+	shard := b.shards.own(apiKeyShard(prefix))
 	if shard[prefix] = keys; len(keys) == 0 {
 		delete(shard, prefix)
 	}
@@ -83,24 +82,9 @@ func (b *APIKeyIndexBuilder) Replace(hash KeyHash, keys []*APIKey) {
 	}
 }
 
-// ownShard returns a shard that no index has.
-func (b *APIKeyIndexBuilder) ownShard(i uint64) map[uint64][]*APIKey {
-	switch {
-	case b.index.shards[i] == nil:
-		b.index.shards[i] = map[uint64][]*APIKey{}
-	case b.shared[i]:
-		b.index.shards[i] = maps.Clone(b.index.shards[i])
-	}
-	b.shared[i] = false
-	return b.index.shards[i]
-}
-
 // Index returns the index as it is now.
 func (b *APIKeyIndexBuilder) Index() APIKeyIndex {
-	for i := range b.shared {
-		b.shared[i] = true
-	}
-	x := b.index
+	x := APIKeyIndex{shards: b.shards.share()}
 	for prefix := range b.alike {
 		x.conflicts = append(x.conflicts, conflictsOf(x.alike(prefix))...)
 	}

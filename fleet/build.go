@@ -19,6 +19,7 @@ type Contents struct {
 	// YieldingServers were put by hand, or are about to go: each is left out if its colo has another server.
 	YieldingServers []*Server
 	Entries         []*EntryNode
+	Workers         []*Worker
 	Endpoints       EndpointIndex
 	Flows           []*Flow
 	Accounts        AccountIndex
@@ -45,7 +46,7 @@ func NewTable(c Contents) *Table {
 		colos: make(map[string]*Colo, len(c.Colos)), servers: make(map[string][]*Server, len(c.Servers)),
 		endpoints: c.Endpoints, accounts: c.Accounts,
 		flows:       make(map[string]*Flow, len(c.Flows)),
-		unusedSteps: c.UnusedSteps, modelList: c.Models, coloList: c.Colos, entries: c.Entries,
+		unusedSteps: c.UnusedSteps, modelList: c.Models, coloList: c.Colos, entries: c.Entries, workers: c.Workers,
 		apiKeys: c.APIKeys, issuers: c.Issuers, captures: c.Captures, sinks: c.Sinks, origins: c.Origins, deletions: c.Deletions, limits: c.Limits.rates(),
 		defaultPool: c.DefaultPool, defaultAccount: c.DefaultAccount,
 	}
@@ -79,6 +80,7 @@ func NewTable(c Contents) *Table {
 func (t *Table) sort() {
 	slices.SortFunc(t.modelList, func(a, b *Model) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(t.coloList, func(a, b *Colo) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(t.workers, func(a, b *Worker) int { return cmp.Compare(a.Node, b.Node) })
 	slices.SortFunc(t.captures, func(a, b *Capture) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(t.sinks, func(a, b *Sink) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(t.issuers, func(a, b *Issuer) int { return cmp.Compare(a.Name, b.Name) })

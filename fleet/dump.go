@@ -68,6 +68,9 @@ func (t *Table) nouns() map[string]any {
 	for _, e := range t.entries {
 		out[KindEntry.Key(e.Node)] = e
 	}
+	for _, w := range t.workers {
+		out[KindWorker.Key(w.Node)] = w
+	}
 	for colo, servers := range t.servers {
 		for _, s := range servers {
 			out[KindServer.Key(colo, s.Node)] = s

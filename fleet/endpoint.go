@@ -34,6 +34,8 @@ type Endpoint struct {
 	Auto *Auto `json:"auto,omitempty"` // nil unless the document says concurrency: auto
 	// A draining endpoint finishes its requests and gets no new ones. Its health is still checked, and its slots count nowhere.
 	State string `json:"state" oneof:"active draining" own:"yes"`
+	// Why it is draining, for people.
+	StateReason string `json:"state_reason,omitempty" is:"text" own:"yes"`
 	// Share of the pool's requests, relative to its other endpoints and beside their slots.
 	Weight int `json:"weight" range:"1,1000"`
 	// Names under which this engine serves models, by model. They override upstream_name of the model.
@@ -50,12 +52,27 @@ type Endpoint struct {
 	External bool `json:"external,omitempty"`
 	// Health checks of the engine.
 	Health Health `json:"health"`
+	// The engine's own metrics: how many requests it has, and how full its memory is.
+	Metrics Metrics `json:"metrics"`
 	// LoRA adapters of the engine; [] means none. Default: those that the engine lists among its models.
 	Adapters []string `json:"adapters,omitzero" is:"name"`
+	// true for an engine that loads an adapter when the first request for it arrives: it may get requests for adapters that neither
+	// adapters nor its list of models names. Engines: vllm, sglang and openai.
+	LoadAdapters bool `json:"load_adapters,omitempty"`
+	// Address at which the engine publishes the events of its KV cache over ZeroMQ (--kv-events-config of vLLM and SGLang), for pools that
+	// choose endpoints by an index of prompts. An engine with several data-parallel ranks publishes at one port after another:
+	// tcp://10.0.0.7:5557-5560. Default: none.
+	KVEvents string `json:"kv_events,omitempty" is:"kv_events" own:"yes"`
 }
 
 // Draining reports whether the endpoint gets no new requests until its document says otherwise.
 func (e *Endpoint) Draining() bool { return e.State == StateDraining }
+
+// MayLoadAdapters reports whether the software of engines of a kind can load an adapter with the first request for it. Others refuse the
+// request, or serve it by the base model.
+func MayLoadAdapters(engine string) bool {
+	return engine == "vllm" || engine == "sglang" || engine == EngineOpenAI
+}
 
 // Serves reports whether the endpoint may get new requests while it is up.
 func (e *Endpoint) Serves() bool { return e.Concurrency > 0 && !e.Draining() }
@@ -66,6 +83,26 @@ func (e *Endpoint) NameOf(m *Model) string {
 		return name
 	}
 	return m.UpstreamName
+}
+
+// ReadNever is the value of [Metrics.Read] that leaves an engine's metrics alone.
+const ReadNever = "never"
+
+// Metrics describes where the engine of an endpoint has its own metrics.
+type Metrics struct {
+	// Path of the metrics in Prometheus' text format, requested by GET as often as the health path, appended to the URL. Default: by engine;
+	// none where the engine has no such page.
+	Path string `json:"path,omitempty" is:"path"`
+	// auto reads the metrics if there is a path; never does not.
+	Read string `json:"read" oneof:"auto never"`
+}
+
+// MetricsPath returns the path of the engine's metrics; empty if they are not read.
+func (e *Endpoint) MetricsPath() string {
+	if e.Metrics.Read == ReadNever {
+		return ""
+	}
+	return e.Metrics.Path
 }
 
 // Health describes the health checks of an endpoint.

@@ -23,6 +23,7 @@ const (
 	KindIssuer    Kind = "issuers"
 	KindCapture   Kind = "captures"
 	KindSink      Kind = "sinks"
+	KindWorker    Kind = "workers"
 )
 
 // KindRecord begins the keys of the records of colo servers' processes. These are no documents; see package homes.
@@ -37,3 +38,6 @@ const KindStaged Kind = "staged"
 
 // Key returns the key of a document of this kind: by its name, or by its colo and its name.
 func (k Kind) Key(names ...string) string { return string(k) + "/" + strings.Join(names, "/") }
+
+// OfNode reports whether documents of this kind are written by the processes that they describe, with a lease.
+func (k Kind) OfNode() bool { return k == KindServer || k == KindEntry || k == KindWorker }

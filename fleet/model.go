@@ -49,7 +49,8 @@ type Model struct {
 	// event of a stream.
 	AnswerModel string `json:"answer_model" oneof:"engine requested"`
 	// LoRA adapter that the model needs. Its requests go only to endpoints that have the adapter: those whose adapters name it, and
-	// those without adapters in their document whose engine lists it. As long as none lists it, all of these are tried.
+	// those without adapters in their document whose engine lists it, and those with load_adapters. As long as there is none, all without
+	// adapters in their document are tried.
 	Adapter string `json:"adapter,omitempty" is:"name" own:"yes"`
 	// Mark that events carry.
 	Beta bool `json:"beta,omitempty"`
@@ -150,6 +151,8 @@ type Cost struct {
 	Unit string `json:"unit,omitempty" is:"name"`
 	// Price of prompt tokens.
 	Input float64 `json:"input,omitempty" range:"0,1000000000"`
+	// Price of prompt tokens that the engine had in its cache, at most that of input. Default: that of input.
+	CachedInput float64 `json:"cached_input" range:"0,1000000000"`
 	// Price of generated tokens.
 	Output float64 `json:"output,omitempty" range:"0,1000000000"`
 	// Number of tokens that the prices are for. Without it, the model has no price.
@@ -158,3 +161,12 @@ type Cost struct {
 
 // Priced reports whether there is a price. The cost of a model without one is unknown, and not 0.
 func (c Cost) Priced() bool { return c.Per > 0 && (c.Input > 0 || c.Output > 0) }
+
+// Of returns the price of tokens in Unit, 0 without a price. cached is the part of prompt that came from a cache.
+func (c Cost) Of(prompt, cached, completion float64) float64 {
+	if c.Per == 0 {
+		return 0
+	}
+	cached = min(cached, prompt)
+	return ((prompt-cached)*c.Input + cached*c.CachedInput + completion*c.Output) / float64(c.Per)
+}

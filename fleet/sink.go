@@ -12,7 +12,7 @@ type Sink struct {
 	// otlp or otlps, nats.
 	URL string `json:"url" is:"text" need:"yes" secret:"yes"`
 	// Kinds of events. Default: all.
-	Kinds []string `json:"kinds,omitempty" oneof:"inference request forward"`
+	Kinds []string `json:"kinds,omitempty" oneof:"inference request forward engine"`
 	// Accounts of events. Default: all.
 	Accounts []string `json:"accounts,omitempty" is:"name"`
 	// Most events in a batch. Default: 1000.
@@ -23,8 +23,8 @@ type Sink struct {
 	Every Duration `json:"every,omitempty" range:"10ms,10m"`
 	// How batches are compressed, where the scheme has a choice. Default: gzip for http, https, otlp and otlps.
 	Compression string `json:"compression,omitempty" oneof:"none gzip zstd"`
-	// Where each node finds the credential of the receiver: env:COLONNADE_CREDENTIAL_NAME, or file:PATH below its -credentials-dir. Entries have
-	// no such directory: use env.
+	// Where each node finds the credential of the receiver: env:COLONNADE_CREDENTIAL_NAME, or file:PATH below its -credentials-dir, which
+	// entries need as well.
 	Credential string `json:"credential,omitempty" is:"credential" secret:"yes"`
 }
 

@@ -33,6 +33,7 @@ type Table struct {
 	flows          map[string]*Flow
 	unusedSteps    []string // names of models
 	entries        []*EntryNode
+	workers        []*Worker
 	origins        []string
 	maxBody        Bytes // the largest of any model
 	deletions      *Deletions
@@ -166,6 +167,9 @@ func (t *Table) Limits() *RateLimits { return &t.limits }
 // Entries returns the registered entries.
 func (t *Table) Entries() []*EntryNode { return t.entries }
 
+// Workers returns the registered workers, sorted by name.
+func (t *Table) Workers() []*Worker { return t.workers }
+
 // APIKeyByHash returns the API key with this SHA-256, also if it has expired. How long that takes depends neither on the
 // number of API keys nor on how much of a hash is right beyond its first eight bytes.
 func (t *Table) APIKeyByHash(sum [32]byte) (*APIKey, bool) { return t.apiKeys.find(sum) }
@@ -179,10 +183,19 @@ func (t *Table) Captures() []*Capture { return t.captures }
 // Sinks returns the sinks of events, in the order of their names.
 func (t *Table) Sinks() []*Sink { return t.sinks }
 
-// HasAPIKeys reports whether there is any API key.
+// HasAPIKeys reports whether there is any API key for requests.
 func (t *Table) HasAPIKeys() bool {
-	for range t.apiKeys.all() {
-		return true
+	return t.hasAPIKey(func(k *APIKey) bool { return !k.ForWorkers() })
+}
+
+// HasWorkerKeys reports whether there is any API key that registers engines. It looks at all API keys.
+func (t *Table) HasWorkerKeys() bool { return t.hasAPIKey((*APIKey).ForWorkers) }
+
+func (t *Table) hasAPIKey(wanted func(*APIKey) bool) bool {
+	for k := range t.apiKeys.all() {
+		if wanted(k) {
+			return true
+		}
 	}
 	return false
 }

@@ -15,6 +15,8 @@ type Scope struct {
 	// Unseen are the kinds of documents that the table lacks because its node does not watch them. Without endpoints, pools are where servers
 	// have registered them.
 	Unseen []fleet.Kind
+	// Colo is the one whose workers' problems are reported; empty = all.
+	Colo string
 	// Rejected are the keys of documents that are not in the table, since they are not valid. Nothing is reported as missing that
 	// one of them may have.
 	Rejected []string
@@ -36,6 +38,7 @@ func OfTable(t *fleet.Table, scope Scope) []Problem {
 	if f.sees(fleet.KindPool) {
 		f.list.AddPools(t)
 	}
+	f.list.Add(OfWorkers(t, scope.Colo)...)
 	return f.list.All()
 }
 
@@ -89,7 +92,7 @@ func (f *finder) noModel() {
 	switch {
 	case f.rejects(fleet.KindModel):
 	case len(f.scope.Rejected) == 0 && f.sees(fleet.KindColo, fleet.KindAccount, fleet.KindAPIKey) &&
-		len(t.Colos()) == 0 && len(t.Pools()) == 0 && len(t.Accounts()) == 0 && len(t.Issuers()) == 0 && !t.HasAPIKeys():
+		len(t.Colos()) == 0 && len(t.Pools()) == 0 && len(t.Accounts()) == 0 && len(t.Issuers()) == 0 && !t.HasAPIKeys() && !t.HasWorkerKeys():
 		f.list.Errorf(reasons.StoreEmpty, "", "there are no documents")
 	default:
 		f.list.Errorf(reasons.NoModel, "", "there is no document models/…")
@@ -137,6 +140,7 @@ func (f *finder) whyNowhere(pool string) string {
 		return "no server of an active colo has registered this pool"
 	}
 	var elsewhere []string
+	reason := ""              // why an endpoint drains, if its document says so
 	without, draining := 0, 0 // endpoints in active colos, none of which gets requests, and those of them that drain
 	for _, colo := range f.table.EndpointColos() {
 		n := len(f.table.Endpoints(colo, pool))
@@ -151,15 +155,18 @@ func (f *finder) whyNowhere(pool string) string {
 			for _, e := range f.table.Endpoints(colo, pool) {
 				if e.Draining() {
 					draining++
+					if e.StateReason != "" {
+						reason = "; " + fleet.KindEndpoint.Key(colo, e.ID) + ": " + e.StateReason
+					}
 				}
 			}
 		}
 	}
 	switch {
 	case without > 0 && draining == without:
-		return "the endpoints in this pool drain (state: draining)"
+		return "the endpoints in this pool drain (state: draining" + reason + ")"
 	case draining > 0:
-		return "the endpoints in this pool drain (state: draining) or have concurrency: 0"
+		return "the endpoints in this pool drain (state: draining" + reason + ") or have concurrency: 0"
 	case without > 0:
 		return "the endpoints in this pool have concurrency: 0"
 	case len(elsewhere) > 0:

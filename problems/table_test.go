@@ -88,8 +88,10 @@ func TestProblemsOfOneModel(t *testing.T) {
 	f("models/llama", "{pool: none}", "error model_without_endpoint models/llama", "have concurrency: 0")
 	base = append(base, "endpoints/ams/d", "{url: 'http://h:4', pool: drains, state: draining}", "models/drains2", "{pool: drains}")
 	f("models/llama", "{pool: drains}", "error model_without_endpoint models/llama", "the endpoints in this pool drain (state: draining), so")
+	base[len(base)-3] = "{url: 'http://h:4', pool: drains, state: draining, state_reason: the engine has ended}"
+	f("models/llama", "{pool: drains}", "error model_without_endpoint models/llama", "drain (state: draining; endpoints/ams/d: the engine has ended), so")
 	base = append(base, "endpoints/ams/z", "{url: 'http://h:5', pool: drains, concurrency: 0}")
-	f("models/llama", "{pool: drains}", "error model_without_endpoint models/llama", "drain (state: draining) or have concurrency: 0")
+	f("models/llama", "{pool: drains}", "error model_without_endpoint models/llama", "drain (state: draining; endpoints/ams/d: the engine has ended) or have concurrency: 0")
 	base = append(base, "endpoints/ams/s", "{url: 'http://h:6', pool: drains}")
 	f("models/llama", "{pool: drains}", "")
 	f("models/llama", "{pool: p, routing: {steps: [{regions: [weur]}]}}", "")

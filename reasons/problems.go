@@ -18,6 +18,7 @@ const (
 	ColoWithoutServer   = "colo_without_server"
 	PoolDown            = "pool_down"
 	EngineLacksModel    = "engine_lacks_model"
+	EngineEventsUnread  = "engine_events_unread"
 	EntryNotBelieved    = "entry_not_believed"
 	ColoDisbelieves     = "colo_disbelieves"
 	NoAPIKey            = "no_api_key"
@@ -51,6 +52,9 @@ const (
 	SinkUnsaved         = "sink_unsaved"
 	EngineBlocked       = "engine_blocked"
 	EngineShared        = "engine_shared"
+	EngineOut           = "engine_out"
+	EngineRestarting    = "engine_restarting"
+	GPUFailed           = "gpu_failed"
 	RecordUnreadable    = "record_unreadable"
 	RecordOrphaned      = "record_orphaned"
 	RecordWrittenOff    = "record_written_off"
@@ -104,6 +108,8 @@ var problems = []Problem{
 		Effect: "requests for the pool's models get 503, unless another colo has the pool", Action: "start the engines, or look at their logs; colonnade status shows why each is out"},
 	{Kind: EngineLacksModel, Meaning: "engines of a pool do not have one of its models or adapters; an error if no engine that is up has it",
 		Effect: "none: other engines of the pool serve the model", Action: "load the model or the adapter on the engines that the text names; or correct `upstream_name` and `adapter` of the model, or `names` and `adapters` of the endpoints"},
+	{Kind: EngineEventsUnread, Meaning: "the events of the KV caches of engines that are up cannot be read, though documents name them in `kv_events`",
+		Effect: "none: the pool goes by the metrics of these engines, and finds less of the prompts in their caches", Action: "start the engines with --kv-events-config, let the colo servers reach the port, or correct `kv_events`"},
 	{Kind: EntryNotBelieved, Meaning: "every colo that answers this entry refuses its hop tokens, so the entry is not ready",
 		Effect: "every request at this entry gets 502", Action: "give the entry the fleet key of the colo servers (-key-file), and set its clock; the log names the colos"},
 	{Kind: ColoDisbelieves, Meaning: "a colo refuses the hop tokens of an entry, and others accept them",
@@ -170,6 +176,12 @@ var problems = []Problem{
 		Effect: "the engine's slots are not used", Action: "look at the process that the text names; if it has ended, colonnade config delete RECORD"},
 	{Kind: EngineShared, Meaning: "two endpoints of a colo are the same engine under different names",
 		Effect: "the engine gets the requests of both: twice as many as it should", Action: "delete one of the two documents, or correct its url"},
+	{Kind: EngineOut, Meaning: "`colonnade register` gives its engine no requests, as long as the engine does not answer or a GPU of it is broken",
+		Effect: "none while other engines of the pool have room", Action: "do what the reason says; colonnade status -workers shows the engine and its GPUs, colonnade events tail -kind engine what has happened"},
+	{Kind: EngineRestarting, Meaning: "an engine of `colonnade register` has ended by itself, and is started again after a pause",
+		Effect: "none while other engines of the pool have room", Action: "look at the engine's output, which is in the log of colonnade register"},
+	{Kind: GPUFailed, Meaning: "a GPU is broken: the driver has reported an error that needs a reset, or errors of its memory, or does not find it any more",
+		Effect: "the engine that uses it gets no requests", Action: "stop what uses the GPU, and reset it or replace it, as the text says"},
 	{Kind: RecordUnreadable, Meaning: "a record of a colo server's process cannot be read as a whole",
 		Effect: "engines that it names may not be granted", Action: "if its process has ended: colonnade config delete RECORD"},
 	{Kind: RecordOrphaned, Meaning: "a record whose process is not registered holds engines",

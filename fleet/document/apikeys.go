@@ -74,6 +74,19 @@ func (s *apiKeys) documentKeys() []string {
 	return keys
 }
 
+// checkAPIKey checks what the fields of an API key say together.
+func checkAPIKey(k *fleet.APIKey) *fieldError {
+	switch {
+	case !k.ForWorkers() && k.Account == "":
+		return &fieldError{Field: "account", Reason: "the field is required"}
+	case k.ForWorkers() && k.Account != "":
+		return &fieldError{Field: "account", Reason: "a key with role: worker belongs to no account; take one of the two out"}
+	case k.ForWorkers() && k.Limits != (fleet.RateLimits{}):
+		return &fieldError{Field: "limits", Reason: "a key with role: worker is for no requests, so it has no limits; take one of the two out"}
+	}
+	return nil
+}
+
 // errKeysInAccount refuses the field keys of an account's document.
 func errKeysInAccount(account string) *fieldError {
 	return &fieldError{Field: "keys", Reason: "API keys are documents of their own; take the field out, and make one with: colonnade keys create -account " +

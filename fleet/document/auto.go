@@ -29,7 +29,18 @@ func checkEndpoint(e *fleet.Endpoint) *fieldError {
 	if e.Auto != nil && e.Concurrency != autoConcurrency {
 		return &fieldError{Field: "auto", Reason: `accepted only beside "concurrency: auto"; write that, or leave auto out`}
 	}
+	if err := checkLoadAdapters(e.Engine, e); err != nil {
+		return err
+	}
 	return checkAuto(e.Auto).in("auto")
+}
+
+// checkLoadAdapters refuses load_adapters of an engine that cannot load adapters by itself; engine is empty if another layer says it.
+func checkLoadAdapters(engine string, e *fleet.Endpoint) *fieldError {
+	if !e.LoadAdapters || engine == "" || fleet.MayLoadAdapters(engine) {
+		return nil
+	}
+	return &fieldError{Field: "load_adapters", Value: "true", Reason: engine + " does not load adapters with their first request; leave the field out"}
 }
 
 // resolveAuto sets the bounds of an endpoint with concurrency: auto, and removes them from any other. guess is the

@@ -19,13 +19,20 @@ max_inputs: 2048
 	builtinPool = `
 permits: {max_share: 1.0}
 queue: {discipline: fair, cost: tokens, limit: 256, per_account: 64, bytes: 64MiB, max_wait: 10s, spill_wait: 250ms, promote_after: 5s}
-balance: {policy: least_loaded}
+balance:
+  policy: least_loaded
+  load_factor: 1.25
+  wait: 0s
+  prefix: {by: index, messages: 2, memory: 64MiB, max_age: 1h}
+  adapter_pending: 4
+  score: {prefix: 3, load: 1, latency: 1}
 `
 	builtinEndpoint = `
 engine: openai
 state: active
 weight: 1
 usage: ask
+metrics: {read: auto}
 `
 	builtinColo = `
 state: active
@@ -37,6 +44,7 @@ protocol: {min: 1, max: 1}
 	builtinEntry = `
 protocol: {min: 1, max: 1}
 `
+	builtinWorker = `protocol: {min: 1, max: 1}`
 	// The limit stops clients that run away; honest use of a few engines stays below it.
 	builtinAccount = `
 weight: 1
@@ -58,13 +66,13 @@ max_bytes: 1MiB
 // check of sglang generates a token, and so waits behind a busy batch. All others answer their health path beside what they generate, so
 // one that neither does nor streams anything for ten seconds hangs.
 const builtinEngines = `
-vllm:     {concurrency: 16, health: {path: /health, interval: 5s, timeout: 2s, silence: 10s}}
-sglang:   {concurrency: 16, health: {path: /health, interval: 10s, timeout: 20s, silence: 60s}}
-tgi:      {concurrency: 16, health: {path: /health, interval: 5s, timeout: 2s, silence: 10s}}
-tei:      {concurrency: 32, health: {path: /health, interval: 5s, timeout: 2s, silence: 10s}}
-llamacpp: {concurrency: 1, health: {path: /health, interval: 5s, timeout: 2s, silence: 10s}}
+vllm:     {concurrency: 16, health: {path: /health, interval: 5s, timeout: 2s, silence: 10s}, metrics: {path: /metrics}}
+sglang:   {concurrency: 16, health: {path: /health, interval: 10s, timeout: 20s, silence: 60s}, metrics: {path: /metrics}}
+tgi:      {concurrency: 16, health: {path: /health, interval: 5s, timeout: 2s, silence: 10s}, metrics: {path: /metrics}}
+tei:      {concurrency: 32, health: {path: /health, interval: 5s, timeout: 2s, silence: 10s}, metrics: {path: /metrics}}
+llamacpp: {concurrency: 1, health: {path: /health, interval: 5s, timeout: 2s, silence: 10s}, metrics: {path: /metrics}}
 ollama:   {concurrency: 1, health: {path: /api/version, interval: 5s, timeout: 5s, silence: 10s}}
-triton:   {concurrency: 8, health: {path: /health/ready, interval: 5s, timeout: 2s, silence: 10s}}
+triton:   {concurrency: 8, health: {path: /health/ready, interval: 5s, timeout: 2s, silence: 10s}, metrics: {path: /metrics}}
 openai:   {concurrency: 8, health: {path: /v1/models, interval: 5s, timeout: 5s, silence: 10s}}
 `
 
@@ -83,6 +91,7 @@ func parseBuiltin() builtinLayers {
 			fleet.KindColo:     mustTree(builtinColo),
 			fleet.KindServer:   mustTree(builtinServer),
 			fleet.KindEntry:    mustTree(builtinEntry),
+			fleet.KindWorker:   mustTree(builtinWorker),
 			fleet.KindAccount:  mustTree(builtinAccount),
 			fleet.KindIssuer:   mustTree(builtinIssuer),
 			fleet.KindCapture:  mustTree(builtinCapture),

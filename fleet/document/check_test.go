@@ -36,7 +36,7 @@ routing:
 retry: {errors: 3, out_of_capacity: 4, hops: 4}
 timeouts: {connect: 1s, first_byte: 60s, idle: 60s, total: 10m, websocket: 1h}
 max_body: 16MiB
-cost: {unit: neurons, input: 0.4, output: 1.2, per: 1000}
+cost: {unit: neurons, input: 0.4, cached_input: 0.1, output: 1.2, per: 1000}
 forward_headers: [X-Trace-Id]
 `)
 	f("models/meta-llama/Llama:free@1+x", "{}")
@@ -65,6 +65,7 @@ sha256: "`+strings.Repeat("0f", 32)+`"
 created: 2026-01-31T12:00:00Z
 expires: 2027-01-31T12:00:00+01:00
 `)
+	f("keys/gpus", "role: worker\nsha256: '"+strings.Repeat("0f", 32)+"'\nexpires: 2027-01-31T12:00:00Z")
 	f("keys/a/b:c@1", `{"account": "acme/eu", "sha256": "`+strings.Repeat("AB", 32)+`"}`)
 	f("endpoints/ams/gpu-7", `
 url: http://10.0.0.7:8000
@@ -94,7 +95,7 @@ origins: ["https://app.example.com", "http://localhost:3000"]
 `)
 	f("defaults", "origins: ['HTTPS://App.example.com:443', 'app://obsidian.md', 'chrome-extension://abcdefgh', 'http://[::1]:3000', '*']")
 	f("pools/p", "version: 1\nqueue: {limit: 1}")
-	f("pools/p", "version: 5\nnew: 1")
+	f("pools/p", "version: 6\nnew: 1")
 	f("pools/p", "version: 99\nqueue: {limit: 1, shape: round}\nnew: [1, 2]")
 	f("servers/ams/a", "{address: 'h:1', boot: b, protocol: {min: 1, max: 7, best: 2}, new: field}")
 	f("pools/p", "{}")
@@ -154,6 +155,10 @@ func TestCheckRejects(t *testing.T) {
 	f("servers/ams/../x", "{}", `"../x": the name of a colo`)
 	f("defaults/x", "{}", "unknown kind")
 
+	beyondSchema("models/m", "cost: {input: 0.4, cached_input: 0.5, output: 1, per: 1000}",
+		"cost.cached_input: 0.5: must be at most cost.input, since a prompt token from the cache costs no more than another")
+	f("models/m", "cost: {input: 0.4, cached_input: -1, output: 1, per: 1000}", "cost.cached_input: -1: must be at least 0")
+
 	// The shape.
 	f("pools/p", "", "the document is empty; write {}")
 	f("pools/p", "# nothing", "the document is empty")
@@ -181,7 +186,7 @@ func TestCheckRejects(t *testing.T) {
 	f("pools/p", "version: 0", "version: 0: must be a whole number")
 	f("pools/p", "version: '2'\nnew: 1", `version: "2": must be a whole number`)
 	f("pools/p", "version: 1\nnew: 1", "new: unknown field")
-	f("pools/p", "version: 3\nnew: 1", "new: unknown field")
+	f("pools/p", "version: 5\nnew: 1", "new: unknown field")
 	beyondSchema("pools/p", "version: 99\nqueue: {limit: -1}", "queue.limit: -1: must be at least 0")
 	f("pools/p", "queue: 3", "queue: 3: must be a map")
 	f("pools/p", "queue: [limit]", "queue: a list: must be a map, not a list")
@@ -223,7 +228,11 @@ func TestCheckRejects(t *testing.T) {
 	beyondSchema("pools/x", "queue: {bytes: 9223372036854775807GiB}", `queue.bytes: "9223372036854775807GiB": must be a size`)
 	f("pools/x", "queue: {cost: neurons}", `queue.cost: "neurons": must be one of requests, tokens`)
 	f("pools/x", "queue: {discipline: lifo}", `queue.discipline: "lifo": must be one of fifo, fair`)
-	f("pools/x", "balance: {policy: least_latency}", `balance.policy: "least_latency": must be one of least_loaded, round_robin`)
+	f("pools/x", "balance: {policy: fastest}", `balance.policy: "fastest": must be one of least_loaded, round_robin, weighted_round_robin`)
+	beyondSchema("pools/x", "balance: {policy: score, score: {prefix: 0, load: 0, latency: 0.0}}",
+		"balance.score: prefix 0, load 0, latency 0: at least one weight must be above 0")
+	beyondSchema("defaults", "pool: {balance: {score: {prefix: 0, load: 0, latency: 0}}}",
+		"pool.balance.score: prefix 0, load 0, latency 0: at least one weight must be above 0")
 	f("pools/x", "permits: {max_share: 0}", "permits.max_share: 0: must be at least 0.001")
 	f("pools/x", "permits: {max_share: .nan}", "permits.max_share: NaN: must be at least 0.001")
 	f("pools/x", "permits: {max_share: .inf}", "permits.max_share: +Inf: must be at most 1")
@@ -292,12 +301,15 @@ func TestCheckRejects(t *testing.T) {
 				"a key stays valid if a document keys/<id> has account: acme and the sha256, created and expires that stand here")
 	}
 	f("keys/k", "account: a", "sha256: the field is required")
-	f("keys/k", "sha256: '"+strings.Repeat("00", 32)+"'", "account: the field is required")
+	beyondSchema("keys/k", "sha256: '"+strings.Repeat("00", 32)+"'", "account: the field is required")
+	beyondSchema("keys/k", "{role: worker, account: a, sha256: '"+strings.Repeat("00", 32)+"'}", "account: a key with role: worker belongs to no account")
+	beyondSchema("keys/k", "{role: worker, limits: {requests_per_minute: 1}, sha256: '"+strings.Repeat("00", 32)+"'}", "limits: a key with role: worker is for no requests")
+	f("keys/k", "{role: admin, sha256: '"+strings.Repeat("00", 32)+"'}", `role: "admin": must be worker in this version`)
 	f("keys/k", "{account: a b, sha256: '"+strings.Repeat("00", 32)+"'}", "account: a name must begin with a letter or digit")
 	f("keys/k", "{account: a, sha256: 1234}", "sha256: must be")
 	f("keys/k", "{account: a, sha256: abcd}", "sha256: must be the SHA-256 of the key as 64 hex digits, quoted; never the key itself")
 	f("keys/k", "{account: a, sha256: '"+strings.Repeat("00", 32)+"', expires: tomorrow}", "expires: must be a time such as")
-	f("keys/k", "{account: a, id: k, sha256: '"+strings.Repeat("00", 32)+"'}", "id: unknown field; accepted here: account, sha256, created, expires")
+	f("keys/k", "{account: a, id: k, sha256: '"+strings.Repeat("00", 32)+"'}", "id: unknown field; accepted here: account, role, sha256, created, expires")
 	f("keys/", "{}", `"": in the key: a name must begin`)
 	f("servers/ams/a", "address: h:1", "boot: the field is required")
 	f("servers/ams/a", "address: h\nboot: b", `address: "h": must be host:port`)

@@ -1,6 +1,7 @@
 package document
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -40,10 +41,10 @@ func (doc *parsed) checkDefaults() *fieldError {
 	if err := checkModel("", &m).in("model"); err != nil {
 		return err
 	}
-	if err := d.decode(all.Pool, &fleet.Pool{}).in("pool"); err != nil {
+	if err := d.checkPool(all.Pool).in("pool"); err != nil {
 		return err
 	}
-	if err := d.checkEndpointLayer(all.Endpoint).in("endpoint"); err != nil {
+	if err := d.checkEndpointLayer("", all.Endpoint).in("endpoint"); err != nil {
 		return err
 	}
 	for _, engine := range slices.Sorted(maps.Keys(all.Engines)) {
@@ -61,14 +62,17 @@ func (d decoder) checkEngine(engine string, tree layer) *fieldError {
 	if _, present := tree["engine"]; present {
 		return &fieldError{Field: "engine", Reason: fmt.Sprintf("these are the defaults of %s; leave the field out", engine)}
 	}
-	return d.checkEndpointLayer(tree)
+	return d.checkEndpointLayer(engine, tree)
 }
 
 // checkEndpointLayer checks defaults of endpoints. They may have bounds for those with concurrency: auto without being
-// auto themselves.
-func (d decoder) checkEndpointLayer(tree layer) *fieldError {
+// auto themselves. engine is empty if they are not those of one engine.
+func (d decoder) checkEndpointLayer(engine string, tree layer) *fieldError {
 	var e fleet.Endpoint
 	if err := d.decode(tree, &e); err != nil {
+		return err
+	}
+	if err := checkLoadAdapters(cmp.Or(engine, e.Engine), &e); err != nil {
 		return err
 	}
 	return checkAuto(e.Auto).in("auto")

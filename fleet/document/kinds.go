@@ -45,6 +45,8 @@ var kinds = []kind{
 		func(id identity) any { return &fleet.Server{Colo: id.Colo, Node: id.Name} }},
 	{fleet.KindEntry, "entries/<node>", "An entry. Written by the entry itself, with a lease.",
 		func(id identity) any { return &fleet.EntryNode{Node: id.Name} }},
+	{fleet.KindWorker, "workers/<node>", "A machine with GPUs, and an engine there. Written by colonnade register, with a lease.",
+		func(id identity) any { return &fleet.Worker{Node: id.Name} }},
 }
 
 // Names may contain slashes, but for plain names: those of colos and nodes stand between slashes in keys, and name
@@ -70,8 +72,8 @@ func kindOf(name fleet.Kind) (kind, bool) {
 func Interdependent() []fleet.Kind {
 	var all []fleet.Kind
 	for _, k := range kinds {
-		switch k.Kind {
-		case fleet.KindServer, fleet.KindEntry, fleet.KindEndpoint, fleet.KindAPIKey, fleet.KindDeletions:
+		switch {
+		case k.OfNode(), k.Kind == fleet.KindEndpoint, k.Kind == fleet.KindAPIKey, k.Kind == fleet.KindDeletions:
 		default:
 			all = append(all, k.Kind)
 		}

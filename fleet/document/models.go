@@ -1,6 +1,10 @@
 package document
 
-import "colonnade/fleet"
+import (
+	"strconv"
+
+	"colonnade/fleet"
+)
 
 // maxFallbacks is how many fallbacks a model may have: each may cost a request another round of refusals.
 const maxFallbacks = 8
@@ -13,6 +17,9 @@ func checkModel(name string, m *fleet.Model) *fieldError {
 	if err := checkFallbacks(name, m.Fallback); err != nil {
 		return err
 	}
+	if err := checkCost(m.Cost); err != nil {
+		return err
+	}
 	if m.PromptFilter == nil {
 		return nil
 	}
@@ -20,6 +27,24 @@ func checkModel(name string, m *fleet.Model) *fieldError {
 		return (&fieldError{Field: entry, Reason: err.Error()}).in("prompt_filter")
 	}
 	return nil
+}
+
+// checkCost compares the prices of one document. Prices of several layers are compared by finishCost.
+func checkCost(c fleet.Cost) *fieldError {
+	if c.Input == 0 || c.CachedInput <= c.Input {
+		return nil
+	}
+	return (&fieldError{
+		Field: "cached_input", Value: strconv.FormatFloat(c.CachedInput, 'g', -1, 64),
+		Reason: "must be at most cost.input, since a prompt token from the cache costs no more than another",
+	}).in("cost")
+}
+
+// finishCost completes the price of cached tokens. A layer that sets it may lie below one with a lower price of input.
+func finishCost(c *fleet.Cost, setsCached bool) {
+	if !setsCached || c.CachedInput > c.Input {
+		c.CachedInput = c.Input
+	}
 }
 
 func checkFallbacks(name string, all []fleet.Fallback) *fieldError {

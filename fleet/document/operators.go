@@ -22,8 +22,8 @@ type KindInfo struct {
 // OperatorKinds returns the kinds of documents that operators write, in the order of the schema.
 func OperatorKinds() (all []KindInfo) {
 	for _, k := range kinds {
-		switch k.Kind {
-		case fleet.KindServer, fleet.KindEntry, fleet.KindDeletions:
+		switch {
+		case k.OfNode(), k.Kind == fleet.KindDeletions:
 		default:
 			names := k.placeholders()
 			all = append(all, KindInfo{k.Kind, k.form, k.about, len(names) > 0 && !isPlain(names[len(names)-1])})

@@ -136,11 +136,15 @@ func typeName(s *document.SchemaPart) string {
 func engineTable(t *testing.T) string {
 	t.Helper()
 	var out strings.Builder
-	out.WriteString("| engine | `concurrency` | `health` |\n| --- | --- | --- |\n")
+	out.WriteString("| engine | `concurrency` | `health` | `metrics.path` |\n| --- | --- | --- | --- |\n")
 	for _, engine := range fleet.Engines {
 		e := documents(t, "endpoints/ams/e", endpointHead+"engine: "+engine).Table().EndpointsOf("ams")[0]
-		fmt.Fprintf(&out, "| `%s` | %d | `{path: %s, interval: %s, timeout: %s, silence: %s}` |\n",
-			engine, e.Concurrency, e.Health.Path, e.Health.Interval, e.Health.Timeout, e.Health.Silence)
+		metrics := "none"
+		if e.Metrics.Path != "" {
+			metrics = "`" + e.Metrics.Path + "`"
+		}
+		fmt.Fprintf(&out, "| `%s` | %d | `{path: %s, interval: %s, timeout: %s, silence: %s}` | %s |\n",
+			engine, e.Concurrency, e.Health.Path, e.Health.Interval, e.Health.Timeout, e.Health.Silence, metrics)
 	}
 	return out.String()
 }

@@ -8,9 +8,10 @@ import (
 )
 
 // newestVersion is the newest version of documents that this program knows: 2 has allow_fields, max_completions and max_inputs; 3 has
-// labels, position, within, weights and forward_below; 4 has fallback, max_model_len, prompt_filter, allow_external and output_tokens. A document says which version it needs in its field version; unknown fields are
-// accepted only in one that is newer.
-const newestVersion = 4
+// labels, position, within, weights and forward_below; 4 has fallback, max_model_len, prompt_filter, allow_external and output_tokens; 5 has
+// role, state_reason and metrics. A document says which version it needs in its field version; unknown fields are accepted only in one that
+// is newer.
+const newestVersion = 5
 
 // parsed is a good version of a document. Only built changes.
 type parsed struct {
@@ -43,7 +44,7 @@ func parse(key string, value []byte) (*parsed, *fieldError) {
 // takeVersion takes the version out of the tree. In documents of nodes, a field of that name has the version of their
 // software, and their protocol says how new the document is.
 func (doc *parsed) takeVersion() *fieldError {
-	if doc.id.Kind == fleet.KindServer || doc.id.Kind == fleet.KindEntry {
+	if doc.id.Kind.OfNode() {
 		protocol, _ := doc.tree["protocol"].(map[string]any)
 		newest, _ := protocol["max"].(int64)
 		doc.newer = newest > fleet.Protocol
@@ -74,12 +75,12 @@ func (doc *parsed) check() *fieldError {
 			return errKeysInAccount(doc.id.Name)
 		}
 	case fleet.KindAPIKey:
-		k := doc.id.blank()
+		k := &fleet.APIKey{ID: doc.id.Name}
 		if err := d.decode(doc.tree, k); err != nil {
 			return err
 		}
 		doc.tree, doc.built = nil, k // no layer lies below it
-		return nil
+		return checkAPIKey(k)
 	case fleet.KindModel:
 		var m fleet.Model
 		if err := d.decode(doc.tree, &m); err != nil {
@@ -110,12 +111,18 @@ func (doc *parsed) check() *fieldError {
 			return err
 		}
 		return checkSink(&s)
+	case fleet.KindPool:
+		return d.checkPool(doc.tree)
 	case fleet.KindEndpoint:
-		var e fleet.Endpoint
-		if err := d.decode(doc.tree, &e); err != nil {
-			return err
-		}
-		return checkEndpoint(&e)
+		return d.checkEndpointDocument(doc.tree)
 	}
 	return d.decode(doc.tree, doc.id.blank())
+}
+
+func (d decoder) checkEndpointDocument(tree map[string]any) *fieldError {
+	var e fleet.Endpoint
+	if err := d.decode(tree, &e); err != nil {
+		return err
+	}
+	return checkEndpoint(&e)
 }

@@ -54,17 +54,20 @@ func (r resolver) build(id identity, tree map[string]any) (any, *fieldError) {
 	switch v := out.(type) {
 	case *fleet.Model:
 		finishModel(v)
+		finishCost(&v.Cost, r.sets("model", tree, "cost", "cached_input"))
 	case *fleet.Pool:
-		if !r.poolSets(tree, "queue", "promote_after") {
+		r.finishScore(&v.Balance.Score)
+		if !r.sets("pool", tree, "queue", "promote_after") {
 			v.Queue.PromoteAfter = min(v.Queue.PromoteAfter, v.Queue.MaxWait/2)
 		}
 		v.Permits.RealtimeShare = realtimeShare
-		if r.poolSets(tree, "permits", "max_share") {
+		if r.sets("pool", tree, "permits", "max_share") {
 			v.Permits.RealtimeShare = v.Permits.MaxShare
 		}
 	case *fleet.Endpoint:
 		v.URL, _ = normalURL(v.URL)
 		resolveAuto(v, r.guess(v))
+		v.LoadAdapters = v.LoadAdapters && fleet.MayLoadAdapters(v.Engine) // the defaults may say it for all engines
 	}
 	return out, nil
 }
@@ -127,9 +130,9 @@ func (r resolver) pool(name string) *fleet.Pool {
 // minutes or hours: an account with all slots would lock out all others for as long.
 const realtimeShare = 0.5
 
-// poolSets reports whether the document of a pool, or the defaults document, sets a field of one of its parts.
-func (r resolver) poolSets(tree map[string]any, part, field string) bool {
-	for _, layer := range []map[string]any{r.under("pool"), tree} {
+// sets reports whether a document, or the defaults document for its kind, sets a field of one of its parts.
+func (r resolver) sets(kind string, tree map[string]any, part, field string) bool {
+	for _, layer := range []map[string]any{r.under(kind), tree} {
 		fields, _ := layer[part].(map[string]any)
 		if _, set := fields[field]; set {
 			return true

@@ -3,6 +3,7 @@ package document
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"io/fs"
 	"net"
 	"net/url"
@@ -121,6 +122,13 @@ var textRules = map[string]textRule{
 		pattern: regexp.MustCompile(`^[^ /@]+:[1-9][0-9]{0,4}$`),
 		check:   validAddress,
 		reason:  `must be host:port, such as "10.0.0.7:8443"`,
+	},
+	"kv_events": {
+		pattern: regexp.MustCompile(`^tcp://[^ /?#@*]+:[1-9][0-9]{0,4}(-[1-9][0-9]{0,4})?$`),
+		check:   validKVEvents,
+		reason: fmt.Sprintf(`must be tcp://HOST:PORT such as "tcp://10.0.0.7:5557", or tcp://HOST:FIRST-LAST with the ports of up to %d ranks; HOST is the one `+
+			"by which colo servers reach the engine", fleet.MaxKVEventRanks),
+		hide: "@?",
 	},
 	"credential": {
 		pattern: regexp.MustCompile(`^(env:` + fleet.CredentialVariablePrefix + `[A-Za-z0-9_]+|file:[^ ]+)$`),

@@ -125,7 +125,7 @@ func knownVersion(of fleet.Kind) property {
 	atMost := func(known int) *schema {
 		return &schema{Not: &schema{Type: "integer", Minimum: json.Number(strconv.Itoa(known + 1))}}
 	}
-	if of == fleet.KindServer || of == fleet.KindEntry {
+	if of.OfNode() {
 		return property{"protocol", &schema{Properties: properties{{"max", atMost(fleet.Protocol)}}}}
 	}
 	return property{"version", atMost(newestVersion)}

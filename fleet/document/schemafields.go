@@ -25,7 +25,7 @@ func (b schemaBuilder) document(k kind) *schema {
 	s := b.structure(reflect.TypeOf(k.noun(identity{})).Elem(), b.builtin.kinds[k.Kind], false)
 	s.Title, s.Description = k.form, k.about
 	s.Properties = append(properties{{"key", &schema{Type: "string"}}}, s.Properties...)
-	if k.Kind != fleet.KindServer && k.Kind != fleet.KindEntry { // these have the version of their software there
+	if !k.OfNode() { // these have the version of their software there
 		s.Properties = append(s.Properties, property{"version", &schema{
 			Type: "integer", Minimum: "1", Default: newestVersion,
 			Description: "Version of documents that this one needs. Nodes ignore unknown fields only in documents of a newer version than they know.",

@@ -61,7 +61,10 @@ func TestBuiltinPool(t *testing.T) {
 			Discipline: fleet.DisciplineFair, Cost: fleet.CostTokens, Limit: 256, PerAccount: 64, Bytes: 64 * fleet.MiB,
 			MaxWait: seconds(10), SpillWait: fleet.Duration(250 * time.Millisecond), PromoteAfter: seconds(5),
 		},
-		Balance: fleet.Balance{Policy: fleet.PolicyLeastLoaded},
+		Balance: fleet.Balance{
+			Policy: fleet.PolicyLeastLoaded, LoadFactor: 1.25, AdapterPending: 4, Score: fleet.BalanceScore{Prefix: 3, Load: 1, Latency: 1},
+			Prefix: fleet.BalancePrefix{By: fleet.PrefixByIndex, Messages: 2, Memory: 64 * fleet.MiB, MaxAge: seconds(3600)},
+		},
 	}
 	if got := document.NewSet().Table().Pool("p"); !reflect.DeepEqual(*got, want) {
 		t.Errorf("got  %+v\nwant %+v", *got, want)
@@ -107,6 +110,21 @@ func TestPromoteAfterIsLessThanMaxWait(t *testing.T) {
 	f(4*time.Second, "pools/p", "queue: {max_wait: 3s, promote_after: 4s}")
 	f(4*time.Second, "pools/p", "queue: {max_wait: 3s}", "defaults", "pool: {queue: {promote_after: 4s}}")
 	f(0, "pools/p", "queue: {promote_after: 0s}")
+}
+
+// Layers that set some weights of score to 0 each, and together all, leave those that are built in.
+func TestScoreHasAWeight(t *testing.T) {
+	f := func(want fleet.BalanceScore, docs ...string) {
+		t.Helper()
+		if got := documents(t, docs...).Table().Pool("p").Balance.Score; got != want {
+			t.Errorf("%q: weights %v, want %v", docs, got, want)
+		}
+	}
+	builtin := fleet.BalanceScore{Prefix: 3, Load: 1, Latency: 1}
+	f(builtin, "pools/p", "{}")
+	f(fleet.BalanceScore{Load: 1, Latency: 1}, "pools/p", "balance: {score: {prefix: 0}}")
+	f(fleet.BalanceScore{Load: 2}, "defaults", "pool: {balance: {score: {prefix: 0, latency: 0}}}", "pools/p", "balance: {score: {load: 2}}")
+	f(builtin, "defaults", "pool: {balance: {score: {prefix: 0, latency: 0}}}", "pools/p", "balance: {score: {load: 0}}")
 }
 
 func TestBuiltinEndpoints(t *testing.T) {
@@ -422,4 +440,23 @@ func TestNewNodeFieldNeedsNewProtocol(t *testing.T) {
 	}
 	f(fleet.Server{}, "address admin boot state protocol version gossip pools")
 	f(fleet.EntryNode{}, "address admin region position state protocol version")
+}
+
+// Cached tokens cost as much as others unless a layer says less. No layer can make them dearer.
+func TestPriceOfCachedTokens(t *testing.T) {
+	f := func(want float64, docs ...string) {
+		t.Helper()
+		m, _ := documents(t, docs...).Table().Model("m")
+		if got := m.Cost.CachedInput; got != want {
+			t.Errorf("%q: %v for cached tokens, want %v", docs, got, want)
+		}
+	}
+	const defaults = "defaults"
+	f(4, "models/m", "cost: {input: 4, output: 8, per: 10}")
+	f(1, "models/m", "cost: {input: 4, cached_input: 1, output: 8, per: 10}")
+	f(0, "models/m", "cost: {input: 4, cached_input: 0, output: 8, per: 10}")
+	f(0, "models/m", "{}")
+	f(1, defaults, "model: {cost: {cached_input: 1}}", "models/m", "cost: {input: 4, per: 10}")
+	f(4, defaults, "model: {cost: {cached_input: 5}}", "models/m", "cost: {input: 4, per: 10}") // no more than others
+	f(0, defaults, "model: {cost: {input: 4, per: 10}}", "models/m", "cost: {cached_input: 0}")
 }

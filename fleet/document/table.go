@@ -61,6 +61,8 @@ func addTo(c *fleet.Contents, noun any) {
 		c.Servers = append(c.Servers, v)
 	case *fleet.EntryNode:
 		c.Entries = append(c.Entries, v)
+	case *fleet.Worker:
+		c.Workers = append(c.Workers, v)
 	case *fleet.Capture:
 		c.Captures = append(c.Captures, v)
 	case *fleet.Sink:

@@ -3,6 +3,8 @@ package document
 import (
 	"net/url"
 	"strings"
+
+	"colonnade/fleet"
 )
 
 func validURL(s string) bool {
@@ -33,4 +35,9 @@ func normalURL(s string) (string, bool) {
 		path = shorter
 	}
 	return u.Scheme + "://" + strings.TrimSuffix(strings.ToLower(u.Host), port) + path, true
+}
+
+func validKVEvents(s string) bool {
+	_, ok := fleet.KVEventAddresses(s)
+	return ok
 }
