@@ -92,7 +92,7 @@ func (p *peeker) prompts(f field) bool {
 // counts reports whether the elements of a field are prompts, inputs or documents of this API.
 func (a API) counts(f field) bool {
 	switch a {
-	case Completions, Infill:
+	case Completions, Infill, LlamaCompletions:
 		return f == fieldPrompt
 	case Embeddings:
 		return f == fieldInput || f == fieldInputs || f == fieldContent

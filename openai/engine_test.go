@@ -82,6 +82,11 @@ func TestBodyUsage(t *testing.T) {
 	f(`{"us\u0061ge":{"total_tokens":8}}`, openai.Usage{Prompt: 8}, true)
 	f("{\"text\":\"\xff\",\"usage\":{\"total_tokens\":8}}", openai.Usage{Prompt: 8}, true)
 	f(`{"usage":{"prompt_tokens":1,"prompt_tokens_details":null}}`, openai.Usage{Prompt: 1}, true)
+	// llama.cpp has them beside the usage, too.
+	f(`{"usage":{"prompt_tokens":9,"completion_tokens":1},"timings":{"cache_n":6,"prompt_n":3}}`, openai.Usage{Prompt: 9, Completion: 1, Cached: 6}, true)
+	f(`{"timings":{"cache_n":6},"usage":{"prompt_tokens":9,"prompt_tokens_details":{"cached_tokens":4}}}`, openai.Usage{Prompt: 9, Cached: 4}, true)
+	f(`{"timings":{"cache_n":60},"usage":{"prompt_tokens":9}}`, openai.Usage{Prompt: 9, Cached: 9}, true)
+	f(`{"timings":{"cache_n":6}}`, openai.Usage{}, false)
 	for _, none := range []string{``, `{}`, `{"usage":null}`, `{"usage":[]}`, `{"usage":{}}`, `{"usage":{"prompt_tokens":"1"}}`, `{"usage":{"prompt_tokens":-1}}`,
 		`{"x":{"usage":{"prompt_tokens":1}}}`, `[{"usage":{"prompt_tokens":1}}]`, `{"usage":{"prompt_tokens":1}`, `{"usage":{"prompt_tokens":1}} x`,
 		`{"usage":{"prompt_tokens":1234567890123456}}`, `{"usage":{"type":"duration"}}`, `{"usage":{"seconds":"5"}}`, `{"usage":{"seconds":-5}}`,

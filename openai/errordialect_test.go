@@ -134,7 +134,12 @@ func TestNativeBodyUsage(t *testing.T) {
 	f(openai.OllamaEmbed, `{"embeddings":[[`+strings.Repeat("0.5,", 50<<10)+`1]],"prompt_eval_count":3}`, openai.Usage{Prompt: 3}, true)
 	f(openai.Generate, `{"generated_text":"`+long+`","details":{"generated_tokens":5,"prefill":[],"tokens":[{"id":1},{"id":2}]}}`, openai.Usage{Completion: 5}, true)
 	f(openai.Infill, `{"index":0,"content":"`+long+`","tokens_predicted":2,"tokens_evaluated":8,"timings":{"cache_n":3}}`, openai.Usage{Prompt: 8, Completion: 2, Cached: 3}, true)
-	for _, a := range []openai.API{openai.Messages, openai.OllamaChat, openai.OllamaEmbed, openai.Generate, openai.Infill} {
+	// Several prompts get a list.
+	one := `{"index":0,"content":"` + long[:100<<10] + `","stop":true,"generation_settings":{"samplers":["a","b"]},"tokens_predicted":2,"tokens_evaluated":8,"timings":{"cache_n":3}}`
+	f(openai.LlamaCompletions, ` [`+one+`, {"index":1,"tokens_predicted":1,"tokens_evaluated":4} ,`+one+` ] `, openai.Usage{Prompt: 20, Completion: 5, Cached: 6}, true)
+	f(openai.LlamaCompletions, `[`+one+`]`, openai.Usage{Prompt: 8, Completion: 2, Cached: 3}, true)
+	f(openai.LlamaCompletions, `[{"x":`+one+`},[`+one+`]]`, openai.Usage{}, false)
+	for _, a := range []openai.API{openai.Messages, openai.OllamaChat, openai.OllamaEmbed, openai.Generate, openai.Infill, openai.LlamaCompletions} {
 		for _, body := range []string{``, `{}`, `[]`, `{"usage":null}`, `{"details":null,"usage":[],"timings":1,"message":7}`, `{"eval_count":-1,"tokens_predicted":"x"}`,
 			`{"eval_count":1,"tokens_predicted":1,"usage":{"input_tokens":1},"details":{"generated_tokens":1}`} {
 			f(a, body, openai.Usage{}, false)

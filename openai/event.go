@@ -164,7 +164,7 @@ func (s *Stream) endsWith(m *message) bool {
 		return bytes.HasSuffix(kind, []byte(".completed"))
 	case Messages:
 		return string(kind) == "message_stop"
-	case Infill, OllamaChat, OllamaGenerate, Generate:
+	case Infill, LlamaCompletions, OllamaChat, OllamaGenerate, Generate:
 		return m.ends
 	}
 	return false
@@ -174,6 +174,7 @@ func (s *Stream) endsWith(m *message) bool {
 func parseMessage(data []byte) (m message, ok bool) {
 	s := scan{b: data, lax: true}
 	m.sequence = -1
+	cached := 0
 	for key, more := s.firstMember(); more; key, more = s.nextMember() {
 		switch string(key) {
 		case "type":
@@ -190,10 +191,13 @@ func parseMessage(data []byte) (m message, ok bool) {
 			s.response(&m)
 		case "sequence_number":
 			s.count(&m.sequence)
+		case "timings":
+			s.memberCount("cache_n", &cached)
 		default:
 			m.failed = s.errorMember(key, &m.fault) || m.failed
 		}
 	}
+	m.usage.addCached(cached)
 	return m, s.end()
 }
 

@@ -89,6 +89,24 @@ func appendTag(dst []byte, m *ModelInfo) []byte {
 	return append(appendDetails(append(dst, `","details":`...), m), '}')
 }
 
+// ollamaVersion is the version of Ollama's API that clients get, which look at it before they use what is newer.
+const ollamaVersion = "0.12.6"
+
+// AppendOllamaVersion appends the answer to GET /api/version. It says that it is not Ollama's, since who looks for engines tells Ollama by this path.
+func AppendOllamaVersion(dst []byte) []byte {
+	return append(dst, `{"version":"`+ollamaVersion+`","gateway":"colonnade"}`...)
+}
+
+// AppendRunning appends the answer to GET /api/ps: the models that engines have loaded. Ollama's command shows a time that has passed as the end of the
+// model, so theirs is far ahead (https://github.com/ollama/ollama/blob/main/cmd/cmd.go).
+func AppendRunning(dst []byte, models []ModelInfo) []byte {
+	return append(appendList(append(dst, `{"models":`...), models, func(dst []byte, m *ModelInfo) []byte {
+		dst = appendTag(dst, m)
+		dst = append(dst[:len(dst)-1], `,"expires_at":"2300-01-01T00:00:00Z","size_vram":0,"context_length":`...)
+		return append(strconv.AppendInt(dst, int64(m.MaxModelLen), 10), '}')
+	}), '}')
+}
+
 // name returns the model's own name.
 func (m *ModelInfo) name() string {
 	if m.AliasOf != "" {

@@ -7,8 +7,8 @@ import (
 
 // apisOfType has the APIs that models of each type answer, as documents name the type. Those of type generic may answer any but realtime.
 var apisOfType = map[string][]API{
-	"chat":       {Chat, Completions, Responses, Messages, CountTokens, Tokenize, Infill, OllamaChat, OllamaGenerate, Generate},
-	"completion": {Completions, Tokenize, Infill, OllamaGenerate, Generate},
+	"chat":       {Chat, Completions, Responses, Messages, CountTokens, Tokenize, Infill, LlamaCompletions, OllamaChat, OllamaGenerate, Generate},
+	"completion": {Completions, Tokenize, Infill, LlamaCompletions, OllamaGenerate, Generate},
 	"embedding":  {Embeddings, Rerank, Score, Pooling, Tokenize, OllamaEmbed}, // Rerank and Score by the likeness of vectors, which some engines offer
 	"rerank":     {Rerank, Score, Classify, Pooling, Tokenize},
 	"audio":      {Speech, Transcriptions},
@@ -30,7 +30,7 @@ func TypeServes(modelType string, api API) bool {
 // AboutModels reports whether an API is about the models themselves, so that no engine is asked.
 func (a API) AboutModels() bool {
 	switch a {
-	case ListModels, GetModel, OllamaTags, OllamaShow:
+	case ListModels, GetModel, OllamaTags, OllamaRunning, OllamaVersion, OllamaShow:
 		return true
 	}
 	return false

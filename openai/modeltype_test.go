@@ -11,7 +11,7 @@ import (
 // Each type serves paths, and the error for another path lists them.
 func TestTypeServes(t *testing.T) {
 	t.Parallel()
-	generating := []openai.API{openai.Completions, openai.Tokenize, openai.Infill, openai.OllamaGenerate, openai.Generate}
+	generating := []openai.API{openai.Completions, openai.Tokenize, openai.Infill, openai.LlamaCompletions, openai.OllamaGenerate, openai.Generate}
 	vectors := []openai.API{openai.Rerank, openai.Score, openai.Pooling, openai.Tokenize}
 	types := map[string][]openai.API{
 		"chat":       append([]openai.API{openai.Chat, openai.Responses, openai.Messages, openai.CountTokens, openai.OllamaChat}, generating...),
@@ -34,12 +34,12 @@ func TestTypeServes(t *testing.T) {
 	}
 	e := openai.PathNotOfType("e5", "embedding", "/v1/chat/completions")
 	if want := `the model "e5" is of type embedding, which does not serve /v1/chat/completions: it serves /v1/embeddings, ` +
-		"/v1/rerank, /v2/rerank, /rerank, /v1/reranking, /reranking, /v1/score, /score, /pooling, /v1/tokenize, /v1/detokenize, /tokenize, /detokenize, /api/embed, /api/embeddings"; e.Message != want || e.Status != 404 {
+		"/v1/rerank, /v2/rerank, /rerank, /v1/reranking, /reranking, /v1/score, /score, /pooling, /embed, /v1/tokenize, /v1/detokenize, /tokenize, /detokenize, /decode, /api/embed, /api/embeddings"; e.Message != want || e.Status != 404 {
 		t.Errorf("%d %s, want %s", e.Status, e.Message, want)
 	}
 	e = openai.PathNotServed("llama", "chat", "/v1/responses", 0)
 	if want := `the engines of the model "llama" do not have /v1/responses; a model of type chat may serve /v1/chat/completions, ` +
-		"/v1/completions, /v1/messages, /v1/messages/count_tokens, /v1/tokenize, /v1/detokenize, /tokenize, /detokenize, /infill, /api/chat, /api/generate, /generate, /generate_stream"; e.Message != want {
+		"/v1/completions, /v1/messages, /v1/messages/count_tokens, /v1/tokenize, /v1/detokenize, /tokenize, /detokenize, /decode, /infill, /completion, /completions, /api/chat, /api/generate, /generate, /generate_stream"; e.Message != want {
 		t.Errorf("%s, want %s", e.Message, want)
 	}
 }

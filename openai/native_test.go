@@ -58,6 +58,7 @@ func nativeStreams() []nativeStream {
 		{"ollama generate", lines(openai.OllamaGenerate), generateLine + generateDone, openai.Usage{Prompt: 4, Completion: 2}, 0, 1},
 		{"generate", openai.StreamConfig{API: openai.Generate, Dialect: openai.DialectTGI}, tgiToken + tgiToken + tgiLast, openai.Usage{Prompt: 9, Completion: 2}, 0, 2},
 		{"infill", openai.StreamConfig{API: openai.Infill}, infillPart + infillPart + infillLast, openai.Usage{Prompt: 8, Completion: 2, Cached: 3}, 0, 2},
+		{"completion", openai.StreamConfig{API: openai.LlamaCompletions}, infillPart + infillLast, openai.Usage{Prompt: 8, Completion: 2, Cached: 3}, 0, 2},
 	}
 }
 
@@ -193,6 +194,7 @@ func TestNativeStreamErrors(t *testing.T) {
 	f(openai.Generate, `data:{"error":"Model is overloaded","error_type":"overloaded"}`+"\n\n", 503, "overloaded")
 	f(openai.Generate, `data:{"error":"Input validation error: canary","error_type":"validation"}`+"\n\n", 400, "validation")
 	f(openai.Generate, `data:{"error":"Request failed during generation: canary","error_type":"generation"}`+"\n\n", 500, "generation")
+	f(openai.LlamaCompletions, `data: {"error":{"code":503,"message":"canary","type":"unavailable_error"}}`+"\n\n", 503, "unavailable_error")
 	f(openai.Infill, `data: {"error":{"code":500,"message":"canary","type":"server_error"}}`+"\n\n", 500, "server_error")
 }
 
@@ -235,6 +237,14 @@ func TestInfillOfSeveral(t *testing.T) {
 	}
 	if feed(s, part("1", yes)); !s.Over() {
 		t.Error("both have ended")
+	}
+	// Each has a usage of its own.
+	counts := func(i, of string) string {
+		return `data: {"index":` + i + `,"content":"x","stop":true,"tokens_evaluated":5,"tokens_predicted":` + of + `,"timings":{"cache_n":2}}` + "\n\n"
+	}
+	s = stream(openai.LlamaCompletions, part("0", no), part("1", no), counts("1", "3"), counts("0", "4"))
+	if u, ok := s.Usage(); !ok || u != (openai.Usage{Prompt: 10, Completion: 7, Cached: 4}) || !s.Over() {
+		t.Errorf("usage %+v %v, over %v", u, ok, s.Over())
 	}
 	// The client may choose the fields of the last event.
 	if s := stream(openai.Infill, part("0", no), part("0", "")); !s.Over() {

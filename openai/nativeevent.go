@@ -2,7 +2,8 @@ package openai
 
 // The events of the APIs that are not OpenAI's. Their members were found in the sources of the engines: Anthropic's Messages as vLLM
 // (entrypoints/anthropic), SGLang (srt/entrypoints/anthropic), llama.cpp (tools/server) and Ollama (anthropic/) send them; Ollama's own
-// (api/types.go); TGI's (router/src/lib.rs, StreamResponse); and llama.cpp's own (tools/server/server-task.cpp, to_json_non_oaicompat).
+// (api/types.go); TGI's (router/src/lib.rs, StreamResponse); and llama.cpp's own (tools/server/server-task.cpp, to_json_non_oaicompat; which
+// paths have it, and not OpenAI's form, is in https://github.com/ggml-org/llama.cpp/blob/master/tools/server/server.cpp).
 
 // stopMark is what an event of llama.cpp's own API has in its member stop.
 type stopMark uint8
@@ -24,7 +25,7 @@ func parseEvent(api API, data []byte) (message, bool) {
 // answersNatively reports whether the answers of an API have a form of their own, and not that of OpenAI's.
 func (a API) answersNatively() bool {
 	switch a {
-	case Messages, Infill, OllamaChat, OllamaGenerate, OllamaEmbed, Generate:
+	case Messages, Infill, LlamaCompletions, OllamaChat, OllamaGenerate, OllamaEmbed, Generate:
 		return true
 	}
 	return false
@@ -58,8 +59,27 @@ func (s *Stream) noteNative(m *message) {
 		}
 		s.seen.counts.merge(m.counts)
 		m.usage = s.seen.counts.usage()
-	case Infill:
+	case Infill, LlamaCompletions:
 		s.noteStop(m)
+		s.noteUsageOf(m)
+	}
+}
+
+// maxIndexed bounds the completions of one stream whose usage is kept.
+const maxIndexed = 1024
+
+// noteUsageOf makes the usage of one completion that of all completions of the stream, of which each event describes one.
+func (s *Stream) noteUsageOf(m *message) {
+	if !m.hasUsage || m.index >= maxIndexed {
+		return
+	}
+	for len(s.seen.usages) <= m.index {
+		s.seen.usages = append(s.seen.usages, Usage{})
+	}
+	s.seen.usages[m.index] = m.usage
+	m.usage = Usage{}
+	for _, u := range s.seen.usages {
+		m.usage.add(u)
 	}
 }
 
@@ -82,8 +102,8 @@ func (s *scan) nativeMember(api API, key []byte, m *message) bool {
 	switch api {
 	case Messages:
 		return s.messagesMember(key, m)
-	case Infill:
-		return s.infillMember(key, m)
+	case Infill, LlamaCompletions:
+		return s.llamaMember(key, m)
 	case OllamaChat, OllamaGenerate, OllamaEmbed:
 		return s.ollamaMember(key, m)
 	case Generate:
@@ -124,8 +144,8 @@ func (s *scan) messagesUsage(m *message) {
 	}
 }
 
-// infillMember reads an event of llama.cpp's own API. The last of a completion has "stop": true, and there is one for each completion.
-func (s *scan) infillMember(key []byte, m *message) bool {
+// llamaMember reads an event of llama.cpp's own API. The last of a completion has "stop": true, and there is one for each completion.
+func (s *scan) llamaMember(key []byte, m *message) bool {
 	switch string(key) {
 	case "content":
 		m.deltas = max(m.deltas, s.filled())

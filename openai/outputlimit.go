@@ -26,7 +26,7 @@ func outputPlaceOf(api API) (outputPlace, bool) {
 		return outputPlace{"", []string{"max_tokens"}}, true
 	case Responses:
 		return outputPlace{"", []string{"max_output_tokens"}}, true
-	case Infill:
+	case Infill, LlamaCompletions:
 		return outputPlace{"", []string{"n_predict"}}, true
 	case OllamaChat, OllamaGenerate:
 		return outputPlace{"options", []string{"num_predict"}}, true
@@ -137,4 +137,22 @@ func (s *outputScan) separator(closing int) string {
 
 func (s *outputScan) replace(at span, text string) []byte {
 	return slices.Concat(s.b[:at.from], []byte(text), s.b[at.to:])
+}
+
+// ReadsMaxTokens reports whether chats for engines of a kind should say their bound as max_tokens too, since not all versions obey
+// max_completion_tokens. All of these accept both fields in one request.
+//
+//   - Ollama reads max_tokens alone (https://github.com/ollama/ollama/blob/main/openai/openai.go, https://github.com/ollama/ollama/pull/14464);
+//   - so does TGI (https://github.com/huggingface/text-generation-inference/issues/2844, 2925);
+//   - llama.cpp reads both since February 2026 (https://github.com/ggml-org/llama.cpp/pull/19831);
+//   - Triton since June 2025 (https://github.com/triton-inference-server/server/pull/8226);
+//   - SGLang since May 2025 (https://github.com/sgl-project/sglang/pull/5857).
+//
+// vLLM reads both. Of other engines nothing is known, and some models of OpenAI refuse max_tokens.
+func ReadsMaxTokens(kind string) bool {
+	switch kind {
+	case "ollama", "tgi", "llamacpp", "triton", "sglang":
+		return true
+	}
+	return false
 }

@@ -36,6 +36,7 @@ func TestLimitOutput(t *testing.T) {
 		{openai.Generate, `{"inputs":"x"}`, `{"inputs":"x","parameters":{"max_new_tokens":100}}`},
 		{openai.Generate, `{"inputs":"x","parameters":{"max_new_tokens":50}}`, `{"inputs":"x","parameters":{"max_new_tokens":50}}`},
 		{openai.Infill, `{}`, `{"n_predict":100}`},
+		{openai.LlamaCompletions, `{"prompt":"x"}`, `{"prompt":"x","n_predict":100}`},
 		{openai.Embeddings, `{"model":"m"}`, `{"model":"m"}`},
 	} {
 		got, err := openai.LimitOutput(c.api, []byte(c.body), 100)

@@ -9,7 +9,7 @@ const (
 	DialectOpenAI Dialect = iota
 	DialectAnthropic
 	DialectOllama
-	DialectTGI
+	DialectTGI // and TEI, whose errors have the same shape
 )
 
 // String returns the name of the API's owner, in lower case.
@@ -46,7 +46,8 @@ const (
 // kindCompatible is the kind of an engine or a proxy that is compatible with OpenAI's API, and of which nothing else is known.
 const kindCompatible = "openai"
 
-// paths lists every path but /v1/models/{model}, in the order in which errors list them.
+// paths lists every path but /v1/models/{model}, in the order in which errors list them. Those of TEI were found in
+// https://github.com/huggingface/text-embeddings-inference/blob/main/router/src/http/server.rs.
 var paths = []pathRow{
 	{path: "/v1/chat/completions", api: Chat},
 	{path: "/v1/completions", api: Completions},
@@ -54,7 +55,7 @@ var paths = []pathRow{
 	{path: "/v1/messages", api: Messages, dialect: DialectAnthropic, engines: []string{"vllm", "sglang", "llamacpp", "ollama"},
 		through: []string{"tgi", "triton", kindCompatible}},
 	{path: "/v1/messages/count_tokens", api: CountTokens, dialect: DialectAnthropic, engines: []string{"vllm", "sglang", "llamacpp"},
-		through: []string{kindCompatible}, free: true, streams: never},
+		through: []string{"tgi", kindCompatible}, free: true, streams: never},
 	{path: "/v1/embeddings", api: Embeddings},
 	{path: "/v1/rerank", api: Rerank},
 	{path: "/v2/rerank", api: Rerank, engines: []string{"vllm"}},
@@ -66,11 +67,16 @@ var paths = []pathRow{
 	{path: "/v1/classify", api: Classify, engines: []string{"sglang"}, unnamed: true, streams: never},
 	{path: "/classify", api: Classify, engines: []string{"vllm", "sglang"}, unnamed: true, streams: never},
 	{path: "/pooling", api: Pooling, engines: []string{"vllm"}, unnamed: true, streams: never},
+	{path: "/embed", api: Embeddings, dialect: DialectTGI, engines: []string{"tei"}, unnamed: true, streams: never},
+	{path: "/predict", api: Classify, dialect: DialectTGI, engines: []string{"tei"}, unnamed: true, streams: never},
 	{path: "/v1/tokenize", api: Tokenize, engines: []string{"sglang"}, free: true, unnamed: true, streams: never},
 	{path: "/v1/detokenize", api: Tokenize, engines: []string{"sglang"}, free: true, unnamed: true, streams: never},
 	{path: "/tokenize", api: Tokenize, engines: []string{"vllm", "sglang", "tgi", "tei", "llamacpp", kindCompatible}, free: true, unnamed: true, streams: never},
 	{path: "/detokenize", api: Tokenize, engines: []string{"vllm", "sglang", "llamacpp", kindCompatible}, free: true, unnamed: true, streams: never},
+	{path: "/decode", api: Tokenize, dialect: DialectTGI, engines: []string{"tei"}, free: true, unnamed: true, streams: never},
 	{path: "/infill", api: Infill, engines: []string{"llamacpp"}, unnamed: true},
+	{path: "/completion", api: LlamaCompletions, engines: []string{"llamacpp"}, unnamed: true},
+	{path: "/completions", api: LlamaCompletions, engines: []string{"llamacpp"}, unnamed: true},
 	{path: "/v1/images/generations", api: Images},
 	{path: "/v1/images/edits", api: Images},
 	{path: "/v1/images/variations", api: Images},
@@ -86,6 +92,8 @@ var paths = []pathRow{
 	{path: "/v1/realtime", api: Realtime},
 	{path: "/v1/models", api: ListModels},
 	{path: "/api/tags", api: OllamaTags, dialect: DialectOllama},
+	{path: "/api/ps", api: OllamaRunning, dialect: DialectOllama},
+	{path: "/api/version", api: OllamaVersion, dialect: DialectOllama},
 	{path: "/api/show", api: OllamaShow, dialect: DialectOllama, streams: never},
 }
 

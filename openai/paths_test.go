@@ -16,6 +16,10 @@ func TestEngineHas(t *testing.T) {
 		"/v1/rerank":            "pppppppp",
 		"/v1/messages":          "ppt-pptt",
 		"/infill":               "----p---",
+		"/completion":           "----p---",
+		"/completions":          "----p---",
+		"/embed":                "---p----",
+		"/predict":              "---p----",
 		"/api/chat":             "-p---p--",
 		"/api/embed":            "-----p--",
 		"/generate_stream":      "--p-----",
@@ -43,7 +47,7 @@ func TestEngineHas(t *testing.T) {
 // A path that costs an engine next to nothing takes no slot.
 func TestFreeRoutes(t *testing.T) {
 	t.Parallel()
-	for path, want := range map[string]bool{"/tokenize": true, "/detokenize": true, "/v1/messages/count_tokens": true, "/v1/messages": false, "": false} {
+	for path, want := range map[string]bool{"/tokenize": true, "/detokenize": true, "/decode": true, "/embed": false, "/v1/messages/count_tokens": true, "/v1/messages": false, "": false} {
 		if got := (openai.Route{Path: path}).Free(); got != want {
 			t.Errorf("%q: %v", path, got)
 		}

@@ -27,8 +27,13 @@ type Body struct {
 	include     span    // the value of include_usage in it
 	empty       bool    // it is an object without members
 	null        bool    // it is null
-	begin       int     // just after the opening brace of the body
-	end         int     // the closing brace of the body
+	mostTokens  span    // the value of a chat's max_completion_tokens, if it is a number
+
+	saysMaxTokens bool // a chat has max_tokens, which is not null
+	nullMaxTokens span // its value, if it is null
+
+	begin int // just after the opening brace of the body
+	end   int // the closing brace of the body
 }
 
 // field is a member of a body that matters here; 0 is any other.
@@ -191,7 +196,7 @@ func peek(row *pathRow, contentType string, body []byte) (Body, *Error) {
 	}
 	p := peeker{scan: scan{b: body}, api: api, unnamed: row.unnamed}
 	p.body.usage = api == Chat || api == Completions
-	p.body.completions = api == Completions || api == Infill
+	p.body.completions = api == Completions || api == Infill || api == LlamaCompletions
 	p.body.Stream = row.streams == byDefault
 	if !p.object() {
 		return Body{}, p.problem()
@@ -334,7 +339,7 @@ func (p *peeker) member(f field) bool {
 	case fieldStreamFormat:
 		return p.streamFormat()
 	case fieldMaxTokens, fieldMaxCompletionTokens, fieldMaxOutputTokens, fieldNPredict:
-		return p.maxTokens()
+		return p.maxTokens(f)
 	case fieldPreviousResponse:
 		return p.unsupported("previous_response_id")
 	case fieldConversation:

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"colonnade/internal/ascii"
 	"colonnade/openai"
 )
 
@@ -192,7 +193,7 @@ func checkSplice(t *testing.T, body []byte) {
 		t.Fatalf("%q: can ask: %v", body, peeked.CanAskUsage())
 	}
 	const model = "meta-llama/Llama-3.1\"\\"
-	for _, e := range []openai.Edit{{}, {Model: model}, {AskUsage: true}, {Model: model, AskUsage: true}} {
+	for _, e := range []openai.Edit{{}, {Model: model}, {AskUsage: true}, {Model: model, AskUsage: true}, {MaxTokens: true}, {Model: model, AskUsage: true, MaxTokens: true}} {
 		out := peeked.Splice([]byte("before"), body, e)
 		if !bytes.HasPrefix(out, []byte("before")) {
 			t.Fatalf("%q: what stood before is gone: %q", body, out)
@@ -235,6 +236,10 @@ func edited(t *testing.T, body []byte, e openai.Edit, canAsk bool) map[string]an
 		options["include_usage"] = true
 		v["stream_options"] = options
 	}
+	most, _ := v["max_completion_tokens"].(json.Number)
+	if _, isNumber := ascii.ParseUint([]byte(most)); e.MaxTokens && isNumber && v["max_tokens"] == nil {
+		v["max_tokens"] = most
+	}
 	return v
 }
 
@@ -254,6 +259,21 @@ func TestSplice(t *testing.T) {
 	}
 	ask := openai.Edit{AskUsage: true}
 	both := openai.Edit{Model: "x", AskUsage: true}
+	most, all := openai.Edit{MaxTokens: true}, openai.Edit{Model: "x", AskUsage: true, MaxTokens: true}
+	f(openai.Chat, `{"max_completion_tokens": 7 ,"model":"a"}`, most, `{"max_completion_tokens": 7 ,"model":"a","max_tokens":7}`)
+	f(openai.Chat, `{"max_tokens": null ,"model":"a","max_completion_tokens":7,"stream":true}`, all,
+		`{"max_tokens": 7 ,"model":"x","max_completion_tokens":7,"stream":true,"stream_options":{"include_usage":true}}`)
+	f(openai.Chat, `{"stream_options":null,"model":"a","max_completion_tokens":7,"stream":true,"max_tokens":null}`, all,
+		`{"stream_options":{"include_usage":true},"model":"x","max_completion_tokens":7,"stream":true,"max_tokens":7}`)
+	f(openai.Chat, `{"model":"a","max_completion_tokens":7,"stream":true}`, all,
+		`{"model":"x","max_completion_tokens":7,"stream":true,"stream_options":{"include_usage":true},"max_tokens":7}`)
+	for _, body := range []string{
+		`{"model":"a"}`, `{"model":"a","max_completion_tokens":null}`, `{"model":"a","max_completion_tokens":"7"}`, `{"model":"a","max_tokens":5,"max_completion_tokens":7}`,
+		`{"model":"a","max_completion_tokens":7.5}`, `{"model":"a","max_tokens":"5","max_completion_tokens":7}`,
+	} {
+		f(openai.Chat, body, most, body)
+	}
+	f(openai.Completions, `{"model":"a","max_completion_tokens":7}`, most, `{"model":"a","max_completion_tokens":7}`)
 	f(openai.Chat, `{ "model" : "a" , "z":1}`, openai.Edit{Model: "x"}, `{ "model" : "x" , "z":1}`)
 	f(openai.Chat, `{"model":"a","stream":true}`, both, `{"model":"x","stream":true,"stream_options":{"include_usage":true}}`)
 	f(openai.Completions, `{"stream":true,"model":"a" }`, both, `{"stream":true,"model":"x" ,"stream_options":{"include_usage":true}}`)

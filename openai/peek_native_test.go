@@ -44,6 +44,8 @@ func TestNativeStreams(t *testing.T) {
 	f("/api/embed", `,"stream":true`, false)
 	f("/generate", `,"stream":true`, false)
 	f("/generate_stream", `,"stream":false`, true)
+	f("/completion", "", false)
+	f("/completions", `,"stream":true`, true)
 	f("/infill", "", false)
 	f("/infill", `,"stream":true`, true)
 	f("/v1/messages", `,"stream":true`, true)
@@ -78,7 +80,7 @@ func TestUntypedBodies(t *testing.T) {
 // Paths of engines that have one model need not name it; the others must.
 func TestBodiesWithoutModel(t *testing.T) {
 	t.Parallel()
-	for _, path := range []string{"/tokenize", "/detokenize", "/infill", "/generate", "/generate_stream", "/rerank", "/score", "/v1/score", "/classify", "/pooling"} {
+	for _, path := range []string{"/tokenize", "/detokenize", "/infill", "/completion", "/completions", "/generate", "/generate_stream", "/rerank", "/score", "/v1/score", "/classify", "/pooling", "/embed", "/predict", "/decode"} {
 		body, err := peekNative(t, path, `{"inputs":"a"}`)
 		if err != nil || body.Model != "" {
 			t.Errorf("%s: %q, %v", path, body.Model, err)
@@ -131,6 +133,7 @@ func TestNativeMaxTokens(t *testing.T) {
 	f("/v1/messages", `"max_tokens":7`, 7)
 	f("/infill", `"n_predict":7`, 7)
 	f("/infill", `"n_predict":-1`, 0)
+	f("/completion", `"n_predict":7,"prompt":[1,"a"]`, 7)
 	f("/v1/chat/completions", `"max_tokens":5,"n_predict":7`, 7)
 	f("/api/chat", `"options":{"temperature":0,"num_predict":7,"seed":1}`, 7)
 	f("/api/generate", `"options":{"num_predict":-1}`, 0)
@@ -198,9 +201,14 @@ func TestNativeCounts(t *testing.T) {
 	f("/pooling", `"input":["","","",""]`, "input")
 	f("/api/embed", `"input":["","","",""]`, "input")
 	f("/tokenize", `"inputs":["","","",""]`, "inputs")
+	f("/embed", `"inputs":["","","",""]`, "inputs")
+	f("/embed", `"inputs":[1,2,3,4]`, "")
+	f("/predict", `"inputs":[["a","b"],["c","d"],["",""],["",""]]`, "inputs")
 	f("/tokenize", `"prompt":["","","",""]`, "prompt")
 	f("/detokenize", `"tokens":[1,2,3,4]`, "")
 	f("/infill", `"prompt":["","",""]`, "prompt")
+	f("/completion", `"prompt":["",[1,2],{"prompt_string":""}]`, "prompt")
+	f("/completion", `"n_cmpl":3`, "n_cmpl")
 	f("/generate", `"parameters":{"best_of":3}`, "best_of")
 	f("/score", `"text_2":[""],"text_2":["","","",""]`, "text_2")
 	for path, refused := range map[string]bool{"/score": true, "/v1/chat/completions": false} { // where it is no field
@@ -210,8 +218,8 @@ func TestNativeCounts(t *testing.T) {
 	}
 }
 
-var nativePaths = []string{"/v1/messages", "/v1/messages/count_tokens", "/tokenize", "/detokenize", "/score", "/v1/score", "/rerank", "/classify", "/pooling",
-	"/infill", "/api/chat", "/api/generate", "/api/embed", "/generate", "/generate_stream"}
+var nativePaths = []string{"/v1/messages", "/v1/messages/count_tokens", "/tokenize", "/detokenize", "/score", "/v1/score", "/rerank", "/classify", "/pooling", "/embed", "/predict",
+	"/infill", "/completion", "/api/chat", "/api/generate", "/api/embed", "/generate", "/generate_stream"}
 
 // engineView is a body as an engine may read it: names in any letter case, the last of several.
 type engineView struct {
@@ -250,7 +258,7 @@ func FuzzPeekNative(f *testing.F) {
 		if view.Model != peeked.Model {
 			t.Fatalf("%q: an engine sees the model %q", body, view.Model)
 		}
-		if path == "/infill" && (view.Stream != nil && *view.Stream) != peeked.Stream || path == "/api/chat" && (view.Stream == nil || *view.Stream) != peeked.Stream {
+		if (path == "/infill" || path == "/completion") && (view.Stream != nil && *view.Stream) != peeked.Stream || path == "/api/chat" && (view.Stream == nil || *view.Stream) != peeked.Stream {
 			t.Fatalf("%s %q: stream %v", path, body, peeked.Stream)
 		}
 		if strings.HasPrefix(path, "/api/") && view.Options["num_ctx"] != nil && peeked.EngineFields&only("options") == 0 {

@@ -141,10 +141,20 @@ func (p *peeker) streamFormat() bool {
 
 // maxTokens reads any of the names of the bound; the largest counts. The engine refuses values that are no
 // counts.
-func (p *peeker) maxTokens() bool {
+func (p *peeker) maxTokens(f field) bool {
+	start := p.start()
 	raw, ok := p.value()
-	n, _ := ascii.ParseUint(raw)
+	n, isNumber := ascii.ParseUint(raw)
 	p.body.MaxTokens = max(p.body.MaxTokens, n)
+	switch at := (span{start, p.i}); {
+	case !ok || p.api != Chat:
+	case f == fieldMaxCompletionTokens && isNumber:
+		p.body.mostTokens = at
+	case f == fieldMaxTokens && string(raw) == "null":
+		p.body.nullMaxTokens = at
+	case f == fieldMaxTokens:
+		p.body.saysMaxTokens = true
+	}
 	return ok
 }
 

@@ -68,7 +68,7 @@ func choosesSomething(name string) bool {
 // holdsMedia reports whether the strings of a member are media in base64.
 func holdsMedia(name string) bool {
 	switch name {
-	case "data", "file_data", "b64_json", "image", "images", "mask":
+	case "data", "file_data", "b64_json", "image", "images", "mask", "multimodal_data":
 		return true
 	}
 	return false

@@ -81,7 +81,7 @@ func stringsIn(v any, name string) (all []string) {
 	switch v := v.(type) {
 	case string:
 		chooses := []string{"model", "role", "type", "object", "format", "media_type", "detail", "response_format"}
-		media := []string{"data", "file_data", "b64_json", "image", "images", "mask"}
+		media := []string{"data", "file_data", "b64_json", "image", "images", "mask", "multimodal_data"}
 		if !slices.Contains(chooses, name) && !slices.Contains(media, name) && !strings.HasPrefix(v, "data:") {
 			all = append(all, v)
 		}

@@ -26,10 +26,13 @@ const (
 	Classify
 	Pooling
 	Infill
+	LlamaCompletions // of llama.cpp's own API
 	OllamaChat
 	OllamaGenerate
 	OllamaEmbed
 	OllamaTags
+	OllamaRunning // of models
+	OllamaVersion
 	OllamaShow
 	Generate // of TGI's API
 	Realtime
@@ -40,8 +43,8 @@ const (
 // String returns a short name for metrics and logs.
 func (a API) String() string {
 	names := [...]string{"unknown", "chat", "completions", "responses", "embeddings", "rerank",
-		"images", "speech", "transcriptions", "messages", "count_tokens", "tokenize", "score", "classify", "pooling", "infill",
-		"ollama_chat", "ollama_generate", "ollama_embed", "ollama_tags", "ollama_show", "generate", "realtime", "list_models", "get_model"}
+		"images", "speech", "transcriptions", "messages", "count_tokens", "tokenize", "score", "classify", "pooling", "infill", "llama_completions",
+		"ollama_chat", "ollama_generate", "ollama_embed", "ollama_tags", "ollama_running", "ollama_version", "ollama_show", "generate", "realtime", "list_models", "get_model"}
 	if int(a) >= len(names) {
 		a = 0
 	}
@@ -54,7 +57,7 @@ func (a API) isNative() bool { return a >= Messages && a <= Generate }
 // GeneratesText reports whether the answers of an API are generated text.
 func (a API) GeneratesText() bool {
 	switch a {
-	case Chat, Completions, Responses, Messages, Infill, OllamaChat, OllamaGenerate, Generate:
+	case Chat, Completions, Responses, Messages, Infill, LlamaCompletions, OllamaChat, OllamaGenerate, Generate:
 		return true
 	}
 	return false
@@ -121,7 +124,7 @@ func (a API) allows(method []byte) bool {
 	switch a {
 	case Realtime:
 		return string(method) == "GET"
-	case ListModels, GetModel, OllamaTags:
+	case ListModels, GetModel, OllamaTags, OllamaRunning, OllamaVersion:
 		return string(method) == "GET" || string(method) == "HEAD"
 	}
 	return string(method) == "POST"
@@ -132,7 +135,7 @@ func (a API) methods() string {
 	switch a {
 	case Realtime:
 		return "GET"
-	case ListModels, GetModel, OllamaTags:
+	case ListModels, GetModel, OllamaTags, OllamaRunning, OllamaVersion:
 		return "GET, HEAD"
 	}
 	return "POST"

@@ -62,11 +62,17 @@ func TestParseRouteDialect(t *testing.T) {
 		"POST /classify":                         {API: openai.Classify, Path: "/classify"},
 		"POST /pooling":                          {API: openai.Pooling, Path: "/pooling"},
 		"POST /infill":                           {API: openai.Infill, Path: "/infill"},
+		"POST /completion":                       {API: openai.LlamaCompletions, Path: "/completion"},
+		"POST /completions":                      {API: openai.LlamaCompletions, Path: "/completions"},
 		"POST /api/chat":                         {API: openai.OllamaChat, Path: "/api/chat", Dialect: openai.DialectOllama},
 		"POST /api/generate":                     {API: openai.OllamaGenerate, Path: "/api/generate", Dialect: openai.DialectOllama},
 		"POST /api/embed":                        {API: openai.OllamaEmbed, Path: "/api/embed", Dialect: openai.DialectOllama},
 		"POST /api/embeddings":                   {API: openai.OllamaEmbed, Path: "/api/embeddings", Dialect: openai.DialectOllama},
 		"GET /api/tags":                          {API: openai.OllamaTags, Path: "/api/tags", Dialect: openai.DialectOllama},
+		"GET /api/ps":                            {API: openai.OllamaRunning, Path: "/api/ps", Dialect: openai.DialectOllama},
+		"HEAD /api/version":                      {API: openai.OllamaVersion, Path: "/api/version", Dialect: openai.DialectOllama},
+		"POST /api/version":                      {Dialect: openai.DialectOllama},
+		"POST /embed":                            {API: openai.Embeddings, Path: "/embed", Dialect: openai.DialectTGI},
 		"HEAD /api/tags":                         {API: openai.OllamaTags, Path: "/api/tags", Dialect: openai.DialectOllama},
 		"POST /api/show":                         {API: openai.OllamaShow, Path: "/api/show", Dialect: openai.DialectOllama},
 		"POST /generate":                         {API: openai.Generate, Path: "/generate", Dialect: openai.DialectTGI},
@@ -74,7 +80,7 @@ func TestParseRouteDialect(t *testing.T) {
 		"GET /v1/messages":                       {Dialect: openai.DialectAnthropic},
 		"POST /v1/messages/batches":              {Dialect: openai.DialectAnthropic},
 		"POST /api/tags":                         {Dialect: openai.DialectOllama},
-		"GET /api/ps":                            {Dialect: openai.DialectOllama},
+		"GET /api/me":                            {Dialect: openai.DialectOllama},
 		"GET /generate":                          {Dialect: openai.DialectTGI},
 		"POST http://host/v1/messages/batches?x": {Dialect: openai.DialectAnthropic},
 	} {
@@ -176,7 +182,7 @@ func FuzzParseRoute(f *testing.F) {
 				t.Errorf("%q: model %q", target, r.Model)
 			}
 			return
-		case openai.Realtime, openai.Tokenize, openai.Infill:
+		case openai.Realtime, openai.Tokenize, openai.Infill, openai.LlamaCompletions:
 			if values := u.Query()["model"]; r.Model == "" && len(values) == 0 && r.API != openai.Realtime {
 				break
 			}

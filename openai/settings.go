@@ -70,7 +70,7 @@ func (p *peeker) setting(field, key string, forbidden func(key string) bool) boo
 	case key == "best_of":
 		return p.choices(key)
 	case isSetting([]byte(key)):
-		return p.maxTokens()
+		return p.maxTokens(0)
 	case p.at("null"):
 	case forbidden(key):
 		p.body.EngineFields |= EngineFieldsNamed([]string{field})

@@ -135,6 +135,10 @@ type skeleton struct {
 	length   int  // of the current string so far, as kept
 	escape   int  // bytes of an escape that are still missing
 	kept     bool // the current byte or escape is kept
+
+	// each, if set, gets every element of a text that is an array, and the result has none of them.
+	each func(element []byte)
+	from int // where the elements begin in the output
 }
 
 // text returns the skeleton; if it did not fit, a text that is not JSON.
@@ -220,6 +224,7 @@ func (k *skeleton) put(c byte) {
 		k.open(c)
 	case c == '}' || c == ']':
 		k.close(c)
+	case c == ',' && k.depth == 1 && k.listsElements():
 	case c == ',' && k.dropping == 0 && k.depth > 0 && k.arrays>>(k.depth-1)&1 != 0:
 		k.dropping = k.depth
 	default:
@@ -265,7 +270,13 @@ func (k *skeleton) open(c byte) {
 	if c == '[' {
 		k.arrays |= 1 << (k.depth - 1)
 	}
+	if k.depth == 1 {
+		k.from = len(k.out)
+	}
 }
+
+// listsElements reports whether the text is an array of which each element is wanted.
+func (k *skeleton) listsElements() bool { return k.each != nil && k.arrays&1 != 0 }
 
 func (k *skeleton) close(c byte) {
 	if k.dropping == k.depth {
@@ -275,6 +286,10 @@ func (k *skeleton) close(c byte) {
 		k.depth--
 	}
 	k.emit(c)
+	if k.depth == 1 && k.listsElements() && !k.full {
+		k.each(k.out[k.from:])
+		k.out = k.out[:k.from]
+	}
 }
 
 func (k *skeleton) emit(c byte) {

@@ -6,6 +6,8 @@ import "bytes"
 type Edit struct {
 	Model    string // "" = unchanged
 	AskUsage bool   // ask for usage in a stream whose client did not; see Body.CanAskUsage
+	// MaxTokens says the bound of a chat as max_tokens too, if the client has only said it as max_completion_tokens: see [ReadsMaxTokens].
+	MaxTokens bool
 }
 
 // CanAskUsage reports whether an edit with AskUsage changes the body: it is a chat or completion stream whose client
@@ -27,32 +29,38 @@ func (b *Body) Changes(body []byte, e Edit) bool {
 	if b.form {
 		same = e.Model == "" || string(written) == e.Model
 	}
-	return !same || e.AskUsage && b.CanAskUsage()
+	return !same || e.AskUsage && b.CanAskUsage() || e.MaxTokens && b.lacksMaxTokens()
 }
 
 // Splice appends the body with e applied to it; all other bytes stay as they are. body must be the one that was peeked,
 // and e.Model a name that the fleet accepts.
 func (b *Body) Splice(dst, body []byte, e Edit) []byte {
-	var usage change
-	if e.AskUsage && b.CanAskUsage() {
-		usage = b.askUsage()
-	}
-	usageFirst := usage.text != "" && usage.at.from < b.model.from
-	at := 0
-	if usageFirst {
-		dst = append(append(dst, body[:usage.at.from]...), usage.text...)
-		at = usage.at.to
-	}
 	if e.Model != "" && b.model == (span{}) {
 		return b.insertModel(dst, body, e.Model)
 	}
-	if e.Model != "" {
+	var memory [2]change
+	changes := memory[:0]
+	if e.AskUsage && b.CanAskUsage() {
+		changes = append(changes, b.askUsage())
+	}
+	if e.MaxTokens && b.lacksMaxTokens() {
+		changes = append(changes, b.sayMaxTokens(body))
+	}
+	if len(changes) == 2 && changes[1].at.from < changes[0].at.from {
+		changes[0], changes[1] = changes[1], changes[0]
+	}
+	at, renamed := 0, e.Model == ""
+	for _, c := range changes {
+		if !renamed && b.model.from < c.at.from {
+			dst = b.appendModel(append(dst, body[at:b.model.from]...), e.Model)
+			at, renamed = b.model.to, true
+		}
+		dst = append(append(dst, body[at:c.at.from]...), c.text...)
+		at = c.at.to
+	}
+	if !renamed {
 		dst = b.appendModel(append(dst, body[at:b.model.from]...), e.Model)
 		at = b.model.to
-	}
-	if usage.text != "" && !usageFirst {
-		dst = append(append(dst, body[at:usage.at.from]...), usage.text...)
-		at = usage.at.to
 	}
 	return append(dst, body[at:]...)
 }
@@ -88,4 +96,16 @@ func (b *Body) askUsage() change {
 	default:
 		return change{span{at + 1, at + 1}, `"include_usage":true,`}
 	}
+}
+
+// lacksMaxTokens reports whether the most tokens of an answer stand in max_completion_tokens only, as a number.
+func (b *Body) lacksMaxTokens() bool { return b.mostTokens != span{} && !b.saysMaxTokens }
+
+// sayMaxTokens is the change that adds max_tokens, with the number of max_completion_tokens. The body has a model, as in askUsage.
+func (b *Body) sayMaxTokens(body []byte) change {
+	number := string(body[b.mostTokens.from:b.mostTokens.to])
+	if b.nullMaxTokens != (span{}) {
+		return change{b.nullMaxTokens, number}
+	}
+	return change{span{b.end, b.end}, `,"max_tokens":` + number}
 }

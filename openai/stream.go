@@ -70,8 +70,9 @@ type progress struct {
 	unreported int // deltas since the last usage
 	sequence   int // of the next event, for responses
 	counts     tokenCounts
-	begun      uint64 // a bit for each completion of Infill
-	stopped    uint64 // of those that have ended
+	begun      uint64  // a bit for each completion of llama.cpp's own API
+	stopped    uint64  // of those that have ended
+	usages     []Usage // of each completion, if several are generated at once
 }
 
 // NewStream returns a Stream at its beginning.
@@ -252,7 +253,7 @@ func (s *Stream) Framing() Framing { return s.config.Framing }
 // NeedsEnd reports whether the API gives its streams an end of their own. The others end by HTTP's framing.
 func (s *Stream) NeedsEnd() bool {
 	switch s.config.API {
-	case Chat, Completions, Responses, Transcriptions, Speech, Images, Messages, Infill, OllamaChat, OllamaGenerate, Generate:
+	case Chat, Completions, Responses, Transcriptions, Speech, Images, Messages, Infill, LlamaCompletions, OllamaChat, OllamaGenerate, Generate:
 		return true
 	}
 	return false

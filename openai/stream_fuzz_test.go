@@ -155,6 +155,7 @@ func generateMessage(r *rand.Rand) string {
 			`"object":`+pick(r, `"error"`, `"chat.completion.chunk"`),
 			`"response":`+pick(r, "null", `{"output":[{"a":`+text+`},{}],"usage":`+generateUsage(r)+`,"error":null}`),
 			`"us\u0061ge":`+generateUsage(r),
+			`"timings":`+pick(r, "null", "{}", `{"cache_n":1,"prompt_n":2}`, `{"cache_n":-1}`, `{"cache_n":99}`),
 			`"x":`+pick(r, text, strings.Repeat("[", 70)+strings.Repeat("]", 70), `[1,[2,{"usage":{}}],`+text+`]`, "{ \"y\" : true }"),
 		))
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -204,7 +205,11 @@ func (m *streamModel) note(name string, root *node) (strip bool) {
 	}
 	m.count(root)
 	choices, usage := root.last("choices"), false
-	for _, u := range root.all("usage") {
+	reports := root.all("usage")
+	for _, r := range root.all("response") {
+		reports = append(reports, r.all("usage")...)
+	}
+	for _, u := range reports {
 		usage = usage || u.raw[0] == '{'
 	}
 	empty := choices != nil && choices.raw[0] == '[' && len(choices.children) == 0
@@ -226,6 +231,18 @@ func (m *streamModel) endsWith(kind string) bool {
 }
 
 func (m *streamModel) count(root *node) {
+	before := m.hasUsage
+	m.hasUsage = false
+	defer func() {
+		for _, n := range slices.Backward(root.all("timings")) {
+			for _, c := range slices.Backward(n.all("cache_n")) {
+				if n, counts := c.count(); counts && m.hasUsage && m.usage.Cached == 0 {
+					m.usage.Cached = min(n, m.usage.Prompt)
+				}
+			}
+		}
+		m.hasUsage = m.hasUsage || before
+	}()
 	for _, member := range root.members() {
 		switch member.key {
 		case "usage":

@@ -221,6 +221,8 @@ func TestStreamFailedAndCounts(t *testing.T) {
 	data := func(s string) string { return "data: " + s + "\n\n" }
 	none := openai.Usage{}
 	f(openai.Chat, roleEvent+textEvent+textEvent+usageEvent+doneEvent, false, 2, openai.Usage{Prompt: 10, Completion: 20, Cached: 4})
+	f(openai.Chat, textEvent+data(`{"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":1},"timings":{"cache_n":6}}`)+doneEvent, false, 1,
+		openai.Usage{Prompt: 9, Completion: 1, Cached: 6})
 	f(openai.Chat, textEvent+data(`{"error":{"message":"x"}}`)+doneEvent, true, 1, none)
 	f(openai.Completions, data(`{"choices":[{"text":"a"},{"text":"b"},{"text":""}]}`), false, 2, none)
 	f(openai.Chat, data(`{"choices":[{"delta":{"tool_calls":[{"function":{"arguments":"{"}}]}}]}`), false, 1, none)

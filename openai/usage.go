@@ -21,6 +21,13 @@ func (u *Usage) add(v Usage) {
 	u.Seconds += v.Seconds
 }
 
+// addCached sets what llama.cpp reports beside the usage, in the member timings; its older versions report it nowhere else.
+func (u *Usage) addCached(n int) {
+	if u.Cached == 0 {
+		u.Cached = min(n, u.Prompt)
+	}
+}
+
 // BodyUsage reads the usage of an answer of an API that is not a stream: for most, the member usage of its JSON object. ok is
 // false for an answer that has none, or is not JSON.
 func BodyUsage(api API, body []byte) (u Usage, ok bool) {
@@ -60,15 +67,39 @@ func HeaderUsage(header func(name string) string) (u Usage, ok bool) {
 // scanUsage reads the usage of a body. whole means that the body is one JSON object.
 func scanUsage(api API, body []byte) (u Usage, ok, whole bool) {
 	if api.answersNatively() {
+		return nativeUsage(api, body)
+	}
+	s := scan{b: body, lax: true}
+	cached := 0
+	for key, more := s.firstMember(); more; key, more = s.nextMember() {
+		switch string(key) {
+		case "usage":
+			u, ok = s.usage()
+		case "timings":
+			s.memberCount("cache_n", &cached)
+		default:
+			s.skip()
+		}
+	}
+	if ok {
+		u.addCached(cached)
+	}
+	whole = s.end()
+	return u, ok && whole, whole
+}
+
+// nativeUsage reads a whole answer of an API that is not OpenAI's. For several prompts it is a list, whose elements have a usage each.
+func nativeUsage(api API, body []byte) (u Usage, ok, whole bool) {
+	s := scan{b: body, lax: true}
+	if s.space() != '[' {
 		m, isObject := parseNative(api, body)
 		return m.usage, m.hasUsage && isObject, isObject
 	}
-	s := scan{b: body, lax: true}
-	for key, more := s.firstMember(); more; key, more = s.nextMember() {
-		if string(key) == "usage" {
-			u, ok = s.usage()
-		} else {
-			s.skip()
+	for more := s.firstElement(); more; more = s.nextElement() {
+		raw, _ := s.value()
+		if m, isObject := parseNative(api, raw); isObject && m.hasUsage {
+			u.add(m.usage)
+			ok = true
 		}
 	}
 	whole = s.end()

@@ -8,10 +8,15 @@ type UsageScanner struct {
 	API      API
 	skeleton skeleton
 	end      jsonEnd
+	listed   Usage // of the elements, if the answer is a list
+	hasList  bool
 }
 
 // Write takes the next bytes of the body.
 func (l *UsageScanner) Write(p []byte) {
+	if l.skeleton.each == nil && l.API.answersNatively() {
+		l.skeleton.each = l.element
+	}
 	l.skeleton.write(p)
 	l.end.write(p)
 }
@@ -19,8 +24,22 @@ func (l *UsageScanner) Write(p []byte) {
 // End returns the end of the bytes so far.
 func (l *UsageScanner) End() JSONEnd { return l.end.end() }
 
+// element adds the usage of an element of a list.
+func (l *UsageScanner) element(text []byte) {
+	if m, ok := parseNative(l.API, text); ok && m.hasUsage {
+		l.listed.add(m.usage)
+		l.hasList = true
+	}
+}
+
 // Usage returns what BodyUsage would find in the whole body. Call it after the last Write.
-func (l *UsageScanner) Usage() (Usage, bool) { return BodyUsage(l.API, l.skeleton.text()) }
+func (l *UsageScanner) Usage() (Usage, bool) {
+	text := l.skeleton.text()
+	if !l.hasList {
+		return BodyUsage(l.API, text)
+	}
+	return l.listed, l.End() == JSONClosed && len(text) > 0 && text[0] != '?'
+}
 
 // Conversation follows the messages of an engine in a realtime session. The zero value is ready. It is not safe for
 // concurrent use.

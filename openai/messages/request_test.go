@@ -178,7 +178,17 @@ func TestCount(t *testing.T) {
 	if failed != nil || string(answer) != `{"input_tokens":3}` {
 		t.Fatalf("%s %v", answer, failed)
 	}
-	for _, other := range []string{``, `{}`, `[1,2]`, `{"count":"3"}`, `{"count":3`} {
+	for body, want := range map[string]string{
+		`{"tokenize_response":[{"id":1,"text":"a","start":0,"stop":1},{"id":2}],"templated_text":"[x]"}`: `{"input_tokens":2}`,
+		`{"templated_text":"","tokenize_response":[]}`:                                                   `{"input_tokens":0}`,
+	} {
+		if answer, failed := messages.CountResponse(nil, []byte(body)); failed != nil || string(answer) != want {
+			t.Errorf("%s: %s %v, want %s", body, answer, failed, want)
+		}
+	}
+	for _, other := range []string{
+		``, `{}`, `[1,2]`, `{"count":"3"}`, `{"count":3`, `{"tokenize_response":3}`, `{"tokenize_response":[1,2}`, `{"tokenize_response":[{"id":1}]`,
+	} {
 		if answer, failed := messages.CountResponse(nil, []byte(other)); failed == nil {
 			t.Errorf("%s became %s", other, answer)
 		}
