@@ -14,6 +14,9 @@ type FirstByte struct {
 func (p *Pool) ObserveFirstByte(g Grant, f FirstByte) {
 	if !f.Censored {
 		p.recordTTFT(&f)
+		if !g.free {
+			p.permits.ReportFirstByte(g.Endpoint.URL, f.Work.Input, f.After)
+		}
 	}
 	if g.Endpoint.Auto == nil || !f.Token || g.free {
 		return

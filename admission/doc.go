@@ -12,6 +12,12 @@
 // Permits belong to the URL of an engine and outlive every change of documents: an endpoint that moves to another pool
 // brings only the slots that its running requests leave, and the limit that was found for its engine.
 //
+// # Figures
+//
+// An engine that has metrics is asked for them beside its health checks ([Manager.SetFigures]), one question at a time, and only here: not by
+// the servers that may grant nothing on it. Requests that it has of other clients count as its load, and those that wait inside it hold a
+// limit that is found; see pressure. Figures are forgotten after three intervals.
+//
 // # Grants
 //
 // The servers of a colo share its engines: [Manager.SetGrants] says on which of them this server may grant permits, how many slots

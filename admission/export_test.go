@@ -3,6 +3,7 @@ package admission
 import (
 	"time"
 
+	"colonnade/balance"
 	"colonnade/fleet"
 )
 
@@ -45,3 +46,6 @@ func (m *Manager) WhileApplying(f func()) {
 	defer m.mu.Unlock()
 	f()
 }
+
+// Policies returns the policies by the names of documents.
+func Policies() map[string]balance.Policy { return policies }

@@ -10,13 +10,23 @@ import (
 	"colonnade/permits"
 )
 
-// free asks for places for requests without slots, until a refusal or so many are there. It returns the reason of the refusal.
+// free asks for places for requests without slots, of many accounts, until a refusal or so many are there. It returns the reason of the refusal.
 func (s *scenario) free(most int) (got []admission.Grant, reason permits.Reason) {
 	s.Helper()
+	return s.freeOf(most, permits.Exclusions{}, "a", "b", "c", "d", "e", "f", "g", "h")
+}
+
+// freeOf is free for accounts that take turns, and for requests that must not go to some endpoints.
+func (s *scenario) freeOf(most int, excluded permits.Exclusions, accounts ...string) (got []admission.Grant, reason permits.Reason) {
+	s.Helper()
 	for len(got) < most {
-		g, err := s.pool("a").AcquireFree(s.Context(), &permits.Request{Account: "acme", MaxWait: time.Hour, Concurrent: 1})
+		account := accounts[len(got)%len(accounts)]
+		g, err := s.pool("a").AcquireFree(s.Context(), &permits.Request{Account: account, MaxWait: time.Hour, Concurrent: 1, Excluded: excluded})
 		var refused *permits.Refusal
 		if errors.As(err, &refused) {
+			if refused.MayWait || refused.RetryAfter < time.Second {
+				s.Errorf("the refusal: %+v", refused)
+			}
 			return got, refused.Reason
 		} else if err != nil {
 			s.Fatal(err)
@@ -108,5 +118,86 @@ func TestFreeRequestsGoWhereOthersGo(t *testing.T) {
 		want("with a new one", "", "three")
 		s.Drain()
 		want("while the server drains", permits.Draining)
+	})
+}
+
+// Requests that take no slot count among those of an engine that gets no more requests, also once it has no document, so that it is not stopped
+// before they have ended. On other engines they do not: they would count as slots that another server must not grant.
+func TestFreeRequestsOfAnEngineThatIsTakenOut(t *testing.T) {
+	play(t, func(s *scenario) {
+		s.put(endpoints("a", 1, "one", "two"))
+		synctest.Wait()
+		all, _ := s.free(3)
+		held := func(want int) {
+			t.Helper()
+			if got := s.Held(); got["http://one:8000"] != want || got["http://two:8000"] != 0 {
+				t.Errorf("held: %v, want %d on one", got, want)
+			}
+		}
+		on := 0
+		for _, g := range all {
+			if g.Endpoint.ID == "one" {
+				on++
+			}
+		}
+		held(0)
+		s.put("key: endpoints/ams/one\nurl: http://one:8000\npool: a\nconcurrency: 0\nstate: draining\n")
+		held(on)
+		s.remove("endpoints/ams/one")
+		held(on)
+		for _, g := range all {
+			g.Release()
+		}
+		if held(0); on == 0 {
+			t.Error("no request went to the engine")
+		}
+	})
+}
+
+// An account has at most a quarter of the places for requests without slots, of those endpoints that its requests may go to; others have the rest. Pages
+// count what was granted and refused, and whose the requests are.
+func TestFreeRequestsOfOneAccount(t *testing.T) {
+	play(t, func(s *scenario) {
+		s.put(endpoints("a", 1, "one", "two"))
+		synctest.Wait()
+		if n := s.pool("a").Stats().NoSlot; n != nil {
+			t.Errorf("before the first: %+v", n)
+		}
+		const places = 2 * admission.MaxFree
+		greedy, reason := s.freeOf(1000, permits.Exclusions{}, "greedy")
+		if len(greedy) != places/4 || reason != permits.AccountLimit {
+			t.Errorf("one account: %d at once, then %q", len(greedy), reason)
+		}
+		others, reason := s.freeOf(3, permits.Exclusions{}, "x", "y")
+		if len(others) != 3 {
+			t.Errorf("others: %d, then %q", len(others), reason)
+		}
+		n := s.pool("a").DetailedStats(2).NoSlot
+		if n == nil || n.Limit != places || n.PerAccount != places/4 || n.Held != places/4+3 || n.Granted != places/4+3 || n.Refused[permits.AccountLimit] != 1 {
+			t.Fatalf("the page says %+v", n)
+		}
+		if len(n.Accounts) != 2 || n.Accounts[0] != (permits.NoSlotAccount{Account: "greedy", Held: places / 4}) || n.OtherAccounts != 1 {
+			t.Errorf("the page has the accounts %+v and %d others", n.Accounts, n.OtherAccounts)
+		}
+		greedy[0].Release()
+		if again, _ := s.freeOf(2, permits.Exclusions{}, "greedy"); len(again) != 1 {
+			t.Errorf("after one has ended: %d", len(again))
+		} else {
+			greedy[0] = again[0]
+		}
+		for _, g := range append(greedy, others...) {
+			g.Release()
+		}
+		onlyTwo := permits.Exclusions{permits.NewExclusion([]string{"http://one:8000"})}
+		there, reason := s.freeOf(1000, onlyTwo, "greedy")
+		if len(there) != admission.MaxFree/4 || reason != permits.AccountLimit {
+			t.Errorf("at one of the endpoints: %d at once, then %q", len(there), reason)
+		}
+		for _, g := range there {
+			g.Release()
+		}
+		if n := s.pool("a").Stats().NoSlot; n.Held != 0 || len(n.Accounts) != 0 {
+			t.Errorf("in the end: %+v", n)
+		}
 	})
 }

@@ -22,15 +22,20 @@ import (
 //     of four: the mix of sizes cancels out, and one slow answer changes nothing. Cache hits do no harm as long as their
 //     rate does not depend on the load; a hit rate that falls with the number of requests looks like an engine without
 //     room for them.
+//
 //   - An engine can be held at its limit for hours. Averages over all samples would slowly take the queue inside the engine
 //     for normal, and the limit would climb to its maximum. So a sample granted at up to half of the limit enters the
 //     averages, and one above is judged by them. When there was none of the first kind for a minute while the limit was
 //     reached, the limit is lowered to half for a few samples: a probe. It goes down and up by one slot a sample, so that
 //     waiters continue to be served, and probes take at most a thirtieth of the time, except after the limit has changed
 //     by a fifth since the last. So the averages follow an engine that has become slower or faster for good.
+//
 //   - A sample is judged only if it was granted under the limit in force, so the limit changes once for each turnover of
 //     the batch. An earlier sample may still enter the averages, if it was at up to half of the limit then and now.
+//
 //   - An engine that says that it is full has too many: the limit falls below what was held, at once.
+//
+//   - An engine may say itself how many requests it has not begun, and how full its KV cache is; see pressure.
 //
 // The limit never rises in a round in which it was not reached. At its minimum all samples enter the averages, since there
 // is no lower load to compare with, and so do the first of a size. Time is passed in. Its owner locks.
@@ -50,6 +55,7 @@ type gradient struct {
 	averages [sizes]average
 	round    round
 	probe    limitProbe
+	pressure pressure
 }
 
 const (
@@ -155,7 +161,7 @@ func (g *gradient) bounded(limit float64) float64 {
 
 // resume continues with the limit that was found, after a time in which the document set another.
 func (g *gradient) resume(now time.Time) {
-	g.probe = limitProbe{}
+	g.probe, g.pressure = limitProbe{}, pressure{}
 	g.round, g.changed = round{}, now
 }
 
@@ -223,6 +229,7 @@ func (g *gradient) observe(now time.Time, s sample) {
 // endRound moves the limit by what a round has shown.
 func (g *gradient) endRound(now time.Time) {
 	mean, pressed := g.round.sum/float64(g.round.n), g.round.saturated
+	g.pressure.excess, g.pressure.judged = mean, now
 	slope := min(max(tolerance/math.Exp(mean), minSlope), 1)
 	step := g.limit*slope + max(1, math.Sqrt(g.limit)/2) - g.limit
 	switch {
@@ -230,13 +237,13 @@ func (g *gradient) endRound(now time.Time) {
 		g.round = round{} // a limit that is not reached need not rise
 		return
 	case slope == 1 && g.growingFast:
-		g.setLimit(now, g.limit*fastGrowth)
+		g.setLimit(now, g.mayGrow(now, g.limit*fastGrowth))
 	case slope == minSlope:
 		g.growingFast = false
 		g.setLimit(now, g.limit+steepSmoothing*step)
 	default:
 		g.growingFast = false
-		g.setLimit(now, g.limit+smoothing*step)
+		g.setLimit(now, g.mayGrow(now, g.limit+smoothing*step))
 	}
 	if pressed && g.probeDue(now) {
 		g.probe.phase, g.probe.began, g.probe.samples = probeDown, now, 0

@@ -29,6 +29,11 @@ type batch struct {
 	held  int
 	fixed int // limit without a gradient
 
+	scrape   float64 // seconds between two answers of the engine about itself; 0: it gives none
+	scraped  float64
+	stepping float64 // seconds that each request waits inside for the engine's next step, by its own metrics
+	deaf     bool    // no answer shows when its first token came
+
 	done   int
 	limits []int     // at each completion
 	ttfts  []float64 // of each first token
@@ -82,10 +87,26 @@ func (b *batch) advance(seconds float64) *batch {
 		b.now += step
 		if b.g != nil {
 			b.g.tick(instant(b.now))
+			b.say()
 		}
 		b.work(step / slow)
 	}
 	return b
+}
+
+// say reports what the engine says about itself, if that is due.
+func (b *batch) say() {
+	if b.scrape == 0 || b.now < b.scraped+b.scrape {
+		return
+	}
+	l := engineLoad{running: len(b.run), waiting: len(b.in), known: true, held: b.held}
+	if b.stepping > 0 && b.done > 0 {
+		for range min(len(b.run), int(b.stepping*float64(b.done)/b.now+b.rand.Float64())) {
+			l.running, l.waiting = l.running-1, l.waiting+1
+		}
+	}
+	b.scraped = b.now
+	b.g.report(instant(b.now), l, true)
 }
 
 func (q *simRequest) left() float64 {
@@ -142,7 +163,7 @@ func (b *batch) work(amount float64) {
 
 func (b *batch) first(q *simRequest) {
 	b.ttfts = append(b.ttfts, b.now-q.at)
-	if b.g != nil {
+	if b.g != nil && !b.deaf {
 		q.took = time.Duration((b.now - q.at) * float64(time.Second))
 		b.g.observe(instant(b.now), q.sample)
 	}

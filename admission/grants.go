@@ -76,6 +76,7 @@ func (m *Manager) followGrantsLocked(now time.Time) (changed map[*Pool]bool, beg
 		}
 		e.granted, e.share = granted, share
 	}
+	m.adoptReceivedLocked(now) // once all are granted: how many are out counts
 	return changed, begun
 }
 
@@ -95,7 +96,9 @@ func (e *engine) beginGrants(now time.Time, limit int) {
 }
 
 // endGrants notes that another server may grant permits for the engine from now on. Only that server checks its health.
-func (e *engine) endGrants(now time.Time) { e.since, e.withheldSince = now, now }
+func (e *engine) endGrants(now time.Time) {
+	e.since, e.withheldSince, e.cache.refused = now, now, false
+}
 
 // usable reports whether requests may wait for the engine.
 func (e *engine) usable() bool { return !e.granted || e.health.usable() }
@@ -104,13 +107,22 @@ func (e *engine) usable() bool { return !e.granted || e.health.usable() }
 // grants as well calls SetGrants first.
 func (m *Manager) Renew() { m.fence.Renew() }
 
-// Held returns how many permits are held on each engine, by URL, in all pools; engines without any are left out.
+// Held returns how many permits are held on each engine, by URL, in all pools; engines without any are left out. Requests that take no slot
+// count on engines that get no more requests: an engine that is to be stopped must have finished them as well.
 func (m *Manager) Held() map[string]int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	total := map[string]int{}
+	total, free := map[string]int{}, map[string]int{}
 	for _, p := range m.pools {
 		p.permits.AddHeld(total)
+		if f := p.free.Load(); f != nil {
+			f.AddHeld(free)
+		}
+	}
+	for url, n := range free {
+		if e := m.engines[url]; e == nil || !e.endpoint.Serves() {
+			total[url] += n
+		}
 	}
 	return total
 }

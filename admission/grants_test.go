@@ -292,6 +292,21 @@ func TestOnlyGrantedEnginesAreChecked(t *testing.T) {
 	})
 }
 
+// An engine that its document takes out is granted by no server, so each says so, and why.
+func TestStateOfAnEngineThatIsTakenOut(t *testing.T) {
+	play(t, func(s *scenario) {
+		s.SetGrants(grants())
+		s.put("key: endpoints/ams/one\nurl: http://one\npool: a\nconcurrency: 0\nstate: draining\nstate_reason: it has ended\n")
+		if e := s.pool("a").Stats().Endpoints[0]; e.State != "draining" || e.Reason != "it has ended" {
+			t.Errorf("%+v", e)
+		}
+		s.put("key: endpoints/ams/one\nurl: http://one\npool: a\nconcurrency: 1\nstate: draining\n")
+		if e := s.pool("a").Stats().Endpoints[0]; e.State != "withheld" {
+			t.Errorf("%+v", e)
+		}
+	})
+}
+
 // Requests wait for an engine that another server may grant on, whatever its health was here. That is forgotten unless the engine comes
 // back soon.
 func TestHealthOfAnEngineThatComesBack(t *testing.T) {

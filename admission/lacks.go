@@ -97,8 +97,9 @@ func (m *Manager) upstreamLocked(e *fleet.Endpoint, l Lack) string {
 	return ""
 }
 
-// withoutAdapterLocked returns the engines of p that do not have the adapter of a model: by their documents, or by their lists of models
-// if another engine is known to have it. A list alone proves little, since some engines load an adapter with its first request.
+// withoutAdapterLocked returns the engines of p that neither have the adapter of a model nor load it: by their documents, or by their lists
+// of models if another engine is known to have it or to load it. A list alone proves little, since some engines load an adapter with its
+// first request though no document says so.
 func (p *Pool) withoutAdapterLocked(model *fleet.Model) map[string]lack {
 	if model.Adapter == "" {
 		return nil
@@ -107,14 +108,10 @@ func (p *Pool) withoutAdapterLocked(model *fleet.Model) map[string]lack {
 	for url, e := range p.members {
 		switch {
 		case e.endpoint.Draining():
-		case e.endpoint.Adapters != nil:
-			if slices.Contains(e.endpoint.Adapters, model.Adapter) {
-				found = true
-				continue
-			}
-			without[url] = lack{Lack: Lack{Model: model.Name}, reason: "adapters of its document do not name " + model.Adapter}
-		case e.lists(model), slices.Contains(e.active, e.endpoint.NameOf(model)), slices.Contains(e.active, model.Adapter):
+		case e.has(model), e.endpoint.LoadAdapters:
 			found = true
+		case e.endpoint.Adapters != nil:
+			without[url] = lack{Lack: Lack{Model: model.Name}, reason: "adapters of its document do not name " + model.Adapter}
 		case e.listed != nil:
 			unlisted = append(unlisted, url)
 		}
@@ -127,13 +124,29 @@ func (p *Pool) withoutAdapterLocked(model *fleet.Model) map[string]lack {
 	return without
 }
 
+// has reports whether the engine is known to have the adapter of a model: by its document, or by its own words if that does not say.
+func (e *engine) has(model *fleet.Model) bool {
+	if e.endpoint.Adapters != nil && slices.Contains(e.endpoint.Adapters, model.Adapter) {
+		return true
+	}
+	if e.endpoint.Adapters != nil && !e.endpoint.LoadAdapters {
+		return false
+	}
+	return e.lists(model) || e.runs(model)
+}
+
+// runs reports whether the engine's metrics show the adapter of the model in use.
+func (e *engine) runs(model *fleet.Model) bool {
+	return slices.Contains(e.active, e.endpoint.NameOf(model)) || slices.Contains(e.active, model.Adapter)
+}
+
 // lists reports whether the engine has listed the model.
 func (e *engine) lists(model *fleet.Model) bool {
 	return slices.Contains(e.listed, e.endpoint.NameOf(model)) || model.Adapter != "" && slices.Contains(e.listed, model.Adapter)
 }
 
 // WantsModels reports whether the list of models of the engine at url would decide where requests go: it lacks a model, or models of its
-// pool need adapters that its document says nothing about.
+// pool need adapters that its document does not say all about.
 func (m *Manager) WantsModels(url string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -169,19 +182,11 @@ func (m *Manager) NoteModels(url string, names []string) {
 			e.pool.publishLackLocked(model.Name, now)
 		}
 	}
-}
-
-// WantsAdapters reports whether the adapters that the engine at url has loaded would decide where requests go: models of its pool need some,
-// and its document says nothing about them.
-func (m *Manager) WantsAdapters(url string) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	e, ok := m.engines[url]
-	return ok && e.pool != nil && e.granted && e.wantsAdapters(m.models[e.pool.name])
+	e.tellAdaptersLocked(true)
 }
 
 func (e *engine) wantsAdapters(models []*fleet.Model) bool {
-	return e.endpoint.Adapters == nil && slices.ContainsFunc(models, func(model *fleet.Model) bool { return model.Adapter != "" })
+	return (e.endpoint.Adapters == nil || e.endpoint.LoadAdapters) && slices.ContainsFunc(models, func(model *fleet.Model) bool { return model.Adapter != "" })
 }
 
 // NoteAdapters takes the adapters that the metrics of the engine at url show as running or waiting: it has them, also those that its list of
@@ -200,6 +205,8 @@ func (m *Manager) NoteAdapters(url string, names []string) {
 			e.pool.publishLackLocked(model.Name, now)
 		}
 	}
+	e.tellAdaptersLocked(false)
+	e.tellUsedLocked()
 }
 
 // forgetLacks forgets what the engine at url has said that it lacks, after it was out: it may have been started with more.
@@ -207,10 +214,15 @@ func (m *Manager) forgetLacks(url string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e, ok := m.engines[url]
-	if !ok || e.pool == nil || len(e.lacks) == 0 && e.listed == nil && e.active == nil {
+	if !ok || e.pool == nil {
+		return
+	}
+	e.pool.permits.ForgetAdapters(url)
+	if len(e.lacks) == 0 && e.listed == nil && e.active == nil {
 		return
 	}
 	e.lacks, e.listed, e.active = nil, nil, nil
+	e.tellAdaptersLocked(false)
 	e.pool.publishLacksLocked()
 }
 
@@ -228,7 +240,7 @@ func (m *Manager) applyModelsLocked(t *fleet.Table) {
 		} else if !p.membersChanged {
 			continue
 		}
-		p.membersChanged = false
+		p.membersChanged, p.adaptersChanged = false, true
 		p.publishLacksLocked()
 	}
 }

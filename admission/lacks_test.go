@@ -183,9 +183,6 @@ func TestAdapterInUseIsLoaded(t *testing.T) {
 		s.put(endpoints("a", 1, "one", "three", "two") + "---\nkey: models/base\npool: a\n---\nkey: models/sql\npool: a\nadapter: sql-v1\n")
 		synctest.Wait()
 		for _, id := range []string{"one", "two", "three"} {
-			if !s.WantsAdapters("http://" + id + ":8000") {
-				t.Errorf("the metrics of %s are not wanted", id)
-			}
 			s.NoteModels("http://"+id+":8000", []string{"base"})
 		}
 		s.wantAvoided("sql", "while none is known to have it")
@@ -201,8 +198,7 @@ func TestAdapterInUseIsLoaded(t *testing.T) {
 		s.NoteAdapters("http://one:8000", nil)
 		s.wantAvoided("sql", "when it is in use no more", "one", "three")
 		s.put(endpoints("a", 1, "one") + "adapters: []\n")
-		if s.WantsAdapters("http://one:8000") {
-			t.Error("the metrics are wanted of an engine whose document says what it has")
-		}
+		s.NoteAdapters("http://one:8000", []string{"sql-v1"})
+		s.wantAvoided("sql", "when its document says that it has none", "one", "three")
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"colonnade/balance"
 	"colonnade/fleet"
 	"colonnade/homes"
 	"colonnade/permits"
@@ -26,6 +27,9 @@ type Manager struct {
 	logger      *slog.Logger
 	fence       *permits.Fence // of all pools
 	pathRule    PathRule
+	readFigures ReadFigures // nil: no metrics of engines are read
+
+	followEvents FollowEvents // nil: no events of engines are read
 
 	wake chan struct{} // to Run: the set of endpoints has changed
 
@@ -36,6 +40,7 @@ type Manager struct {
 	pools            map[string]*Pool
 	engines          map[string]*engine        // by URL
 	models           map[string][]*fleet.Model // by pool
+	applied          bool                      // a table
 	grants           *homes.Grants             // nil: all
 	suspects         []string                  // keys of endpoints whose lease has expired
 	reconcilePending bool                      // an endpoint waits for slots that another pool holds
@@ -54,6 +59,11 @@ type engine struct {
 	checkDue bool          // check its health at once: the document has changed how to
 	recheck  chan struct{} // to its monitor: the time of the next check has changed
 	signs    *signsOfLife
+	figures  engineFigures
+	prompted float64       // tokens of prompts that it has looked for in its prefix cache, as it or another server said last
+	reread   chan struct{} // to the reader of its metrics: it may be asked now
+	cache    engineCache
+	run      workerRun // of its worker; zero: not known
 
 	lacks  map[string]lack // what the engine has said that it lacks, by name; see [Pool.Lacks]
 	listed []string        // models and adapters that the engine lists; nil: not known
@@ -63,6 +73,10 @@ type engine struct {
 	share         homes.Share // what other servers hold of it
 	others        int         // permits that other pools held when they were counted last: no more now
 	withheldSince time.Time   // when granted has become false
+	began         time.Time   // when a table put it into its pool, or said that its worker has started it again; zero: the first table did
+
+	received   *EngineLearned // from the server that could grant permits before, until this one may; nil: nothing
+	receivedAt time.Time
 }
 
 // NewManager returns a manager without pools. The caller runs it.
@@ -123,10 +137,12 @@ func (m *Manager) Apply(t *fleet.Table) {
 		}
 	}
 	m.applyModelsLocked(t)
-	m.suspects = t.ExpiredLeases
+	m.noteRestartsLocked(t)
+	m.applied, m.suspects = true, t.ExpiredLeases
 	m.followGrantsLocked(time.Now())
 	m.readmitLocked()
 	m.reconcileLocked()
+	m.fitCachesLocked()
 	for name, p := range m.pools {
 		p.removed = !named[name]
 	}
@@ -180,13 +196,19 @@ func (m *Manager) configureLocked(doc *fleet.Pool) {
 func (m *Manager) addEndpointLocked(e *fleet.Endpoint, p *Pool) {
 	known := m.engines[e.URL]
 	if known == nil {
-		known = &engine{recheck: make(chan struct{}, 1), signs: new(signsOfLife)}
+		known = &engine{recheck: make(chan struct{}, 1), reread: make(chan struct{}, 1), signs: new(signsOfLife)}
 		m.engines[e.URL] = known
 	}
 	if old := known.endpoint; old != nil && (old.Health != e.Health || old.Credential != e.Credential) {
 		// It may have been down only because of how it was probed, and the old interval may be an hour.
 		known.checkDue = true
 		known.wake()
+	}
+	if old := known.endpoint; old != nil && (old.Health != e.Health || old.Credential != e.Credential || old.Metrics != e.Metrics) {
+		known.readAgain()
+	}
+	if known.pool != p && m.applied {
+		known.began = time.Now()
 	}
 	known.moveTo(p, e.URL)
 	if known.endpoint != e {
@@ -206,6 +228,7 @@ func (e *engine) moveTo(p *Pool, url string) {
 		delete(e.pool.members, url)
 		e.pool.membersChanged = true
 		e.lacks, e.listed, e.active = nil, nil, nil
+		e.cache.size = 0 // the next pool does not know it
 	}
 	if e.pool = p; p != nil {
 		p.members[url] = e
@@ -236,10 +259,31 @@ func poolConfig(doc *fleet.Pool) permits.Config {
 	if doc.Queue.Cost == fleet.CostTokens {
 		c.Cost = permits.ByTokens
 	}
-	if doc.Balance.Policy == fleet.PolicyRoundRobin {
-		c.Policy = permits.RoundRobin
-	}
+	c.Balance, c.PreferWait = balanceConfig(&doc.Balance), doc.Balance.Wait.Std()
 	return c
+}
+
+var policies = map[string]balance.Policy{
+	fleet.PolicyLeastLoaded:        balance.LeastLoaded,
+	fleet.PolicyRoundRobin:         balance.RoundRobin,
+	fleet.PolicyWeightedRoundRobin: balance.WeightedRoundRobin,
+	fleet.PolicyLeastLatency:       balance.LeastLatency,
+	fleet.PolicyConsistentHash:     balance.ConsistentHash,
+	fleet.PolicyPrefixAffinity:     balance.PrefixAffinity,
+	fleet.PolicyAdapterAffinity:    balance.AdapterAffinity,
+	fleet.PolicyScore:              balance.Score,
+}
+
+func balanceConfig(doc *fleet.Balance) balance.Config {
+	return balance.Config{
+		Policy:         policies[doc.Policy],
+		LoadFactor:     doc.LoadFactor,
+		ByRing:         doc.Prefix.By == fleet.PrefixByRing,
+		IndexBytes:     int64(doc.Prefix.Memory),
+		MaxAge:         doc.Prefix.MaxAge.Std(),
+		AdapterPending: doc.AdapterPending,
+		Weights:        balance.Weights{Prefix: doc.Score.Prefix, Load: doc.Score.Load, Latency: doc.Score.Latency},
+	}
 }
 
 // CloseQueues refuses all waiters, reason draining, and every later request that would have to wait. A request that finds
@@ -264,4 +308,5 @@ func (m *Manager) Drain() {
 			free.Drain()
 		}
 	}
+	m.wakeRun()
 }

@@ -119,7 +119,8 @@ func (m *Manager) Run(ctx context.Context) error {
 	}
 }
 
-// watch starts a monitor for every engine of a pool on which permits may be granted, and ends the monitors of the others.
+// watch starts a monitor for every engine of a pool on which permits may be granted, and ends the monitors of the others. It does the same with the
+// reading of their events.
 func (m *Manager) watch(ctx context.Context, monitors map[string]context.CancelFunc, running *sync.WaitGroup) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -130,10 +131,14 @@ func (m *Manager) watch(ctx context.Context, monitors map[string]context.CancelF
 			own, cancel := context.WithCancel(ctx)
 			monitors[url] = cancel
 			running.Go(func() { m.monitor(own, e) })
+			if m.readFigures != nil {
+				running.Go(func() { m.followFigures(own, e) })
+			}
 		case watched && (e.pool == nil || !e.granted):
 			monitors[url]()
 			delete(monitors, url)
 		}
+		m.followCacheLocked(ctx, e, running)
 		if e.pool == nil {
 			delete(m.engines, url)
 		}
@@ -176,9 +181,13 @@ func (m *Manager) check(ctx context.Context, e *engine) {
 	if err == nil {
 		e.signs.received.Store(true) // also this shows that it lives
 	}
+	m.noteCheck(e, err)
 	wasOut := false
 	m.report(doc.URL, func(h *health) {
 		wasOut = h.down || h.refusing || h.checkFailures > 0
+		if err == nil && (wasOut || !h.answered) {
+			e.readAgain()
+		}
 		h.checked(now, err)
 	})
 	if err == nil && wasOut {

@@ -23,15 +23,17 @@ type Pool struct {
 	free    atomic.Pointer[permits.Pool] // of requests that take no slot; nil: there was none
 
 	// Guarded by the manager's mutex.
-	removed        bool               // the last table does not have it
-	members        map[string]*engine // its engines, by URL
-	membersChanged bool               // since what they lack was published last
+	removed         bool               // the last table does not have it
+	members         map[string]*engine // its engines, by URL
+	membersChanged  bool               // since what they lack was published last
+	adaptersChanged bool               // since the permits learned of them
 
 	document  atomic.Pointer[fleet.Pool]
 	endpoints atomic.Pointer[map[string]member] // by URL
 	lacking   atomic.Pointer[lacking]           // nil: no endpoint lacks anything
 	paths     atomic.Pointer[pathExclusions]    // nil: none was asked for
 	ttft      ttftByClass
+	prompts   promptSize
 }
 
 // member is an endpoint of a pool.

@@ -18,6 +18,8 @@ func (m *Manager) reconcile() {
 	now := time.Now()
 	m.tickLocked(now)
 	m.listenLocked(now)
+	m.ageFiguresLocked(now)
+	m.logEventsLocked(now)
 	if m.reconcilePending {
 		m.reconcileLocked()
 	}
@@ -53,6 +55,7 @@ func (m *Manager) reconcileLocked() {
 			m.reconcilePending = m.reconcilePending || e.others > 0
 			return e.permitsEndpoint()
 		})
+		p.tellAdaptersLocked()
 		if free := p.free.Load(); free != nil {
 			p.setFreeLocked(free)
 		}

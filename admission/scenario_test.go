@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"colonnade/admission"
+	"colonnade/discovery/engines/figures"
 	"colonnade/fleet"
 	"colonnade/fleet/document"
 	"colonnade/permits"
@@ -29,8 +30,9 @@ type scenario struct {
 	*admission.Manager
 	documents *document.Set
 
-	mu        sync.Mutex       // guards the field below
-	unhealthy map[string]error // by ID or health path
+	mu        sync.Mutex                                                // guards the fields below
+	unhealthy map[string]error                                          // by ID or health path
+	says      map[string]func(context.Context) (figures.Figures, error) // what engines say about themselves, by ID; others have no metrics
 }
 
 // newScenario runs a manager until the test's end.
@@ -38,8 +40,16 @@ func newScenario(t testing.TB) *scenario { return newScenarioWith(t, slog.New(sl
 
 func newScenarioWith(t testing.TB, logger *slog.Logger) *scenario {
 	t.Helper()
-	s := &scenario{TB: t, documents: document.NewSet(), unhealthy: map[string]error{}}
+	return newFollowingScenario(t, logger, nil)
+}
+
+// newFollowingScenario runs a manager that reads events of engines by follow; nil: by no means.
+func newFollowingScenario(t testing.TB, logger *slog.Logger, follow admission.FollowEvents) *scenario {
+	t.Helper()
+	s := &scenario{TB: t, documents: document.NewSet(), unhealthy: map[string]error{}, says: map[string]func(context.Context) (figures.Figures, error){}}
 	s.Manager = admission.NewManager("ams", s.checkHealth, logger)
+	s.SetFigures(s.readFigures)
+	s.SetEvents(follow)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -60,6 +70,16 @@ func newScenarioWith(t testing.TB, logger *slog.Logger) *scenario {
 func play(t *testing.T, f func(s *scenario)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) { f(newScenario(t)) })
+}
+
+func (s *scenario) readFigures(ctx context.Context, e *fleet.Endpoint) (figures.Figures, error) {
+	s.mu.Lock()
+	read := s.says[e.ID]
+	s.mu.Unlock()
+	if read == nil {
+		return figures.Figures{}, admission.ErrNoFigures
+	}
+	return read(ctx)
 }
 
 // errHangs and errStopped make a health check end with the timeout: in time, and a minute late, as if this node had been stopped meanwhile.

@@ -25,6 +25,7 @@ type MinTTFT struct {
 // Stats returns the pool's state but for what [permits.Pool.Stats] leaves out, with the health of its endpoints.
 func (p *Pool) Stats() permits.Stats {
 	s := p.permits.Stats()
+	s.NoSlot = p.freeStats(0)
 	p.describe(&s)
 	return s
 }
@@ -32,6 +33,7 @@ func (p *Pool) Stats() permits.Stats {
 // DetailedStats returns the pool's whole state, and names at most so many accounts.
 func (p *Pool) DetailedStats(accounts int) Stats {
 	s := Stats{Stats: p.permits.DetailedStats(accounts), MinTTFT: p.ttft.stats(time.Now())}
+	s.NoSlot = p.freeStats(accounts)
 	p.describe(&s.Stats)
 	return s
 }
@@ -64,16 +66,19 @@ func (p *Pool) describe(s *permits.Stats) {
 // describeLocked adds the health of the engine. The manager's mutex is held.
 func (e *engine) describeLocked(h *permits.Health, now time.Time) {
 	h.State, h.Reason = e.health.state(), e.health.reason()
-	if e.endpoint.Draining() {
-		h.State = stateDraining
-	}
-	if !e.granted {
+	switch {
+	case !e.granted && e.endpoint.Concurrency > 0:
 		h.State, h.Reason = "withheld", "" // the server that may grant permits knows its health
+	case e.endpoint.Draining():
+		h.State, h.Reason = stateDraining, e.endpoint.StateReason
+	case !e.granted:
+		h.State, h.Reason = "withheld", ""
 	}
 	if !e.since.IsZero() && h.State != stateDraining {
 		seconds := max(0, now.Sub(e.since).Seconds())
 		h.StateSeconds = &seconds
 	}
+	h.Engine, h.Cache = e.figures.stats(now, e.endpoint), e.cacheStats()
 	if h.Auto != nil && e.gradient != nil {
 		h.Auto.Samples = e.gradient.samples
 	}

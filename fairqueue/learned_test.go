@@ -58,6 +58,25 @@ func TestEstimatesAreLearned(t *testing.T) {
 	q.Finish(&verbose, -1)
 }
 
+// An account whose prompts are mostly in engines' caches uses less than it claims; its next request is expected to use less too, and that of
+// another account, with prompts of the same size, is not.
+func TestEstimatesFollowCachedPrompts(t *testing.T) {
+	q := fairqueue.New(learning())
+	prompt := func(account string, cost float64) fairqueue.Claim {
+		return fairqueue.Claim{Account: account, Cost: cost}
+	}
+	for _, account := range []string{"cached", "fresh"} {
+		keep, _ := start(q, prompt(account, 1))
+		defer q.Finish(&keep, -1)
+	}
+	for range 40 {
+		costs(t, q, prompt("cached", 1000), fairqueue.Estimate{Input: 190}) // nine of ten tokens, each at a tenth
+		costs(t, q, prompt("fresh", 1000), fairqueue.Estimate{Input: 1000})
+	}
+	wantEstimate(t, q, prompt("cached", 500), fairqueue.Estimate{Input: 95})
+	wantEstimate(t, q, prompt("fresh", 500), fairqueue.Estimate{Input: 500})
+}
+
 // The cost of one output is learned, so that a request for many is expected to cost as much more.
 func TestEstimatesCountOutputs(t *testing.T) {
 	q := fairqueue.New(learning())

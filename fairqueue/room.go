@@ -24,6 +24,11 @@ func (q *Queue) bound(b bound) int64 {
 	return q.config.Bytes
 }
 
+// HasRoom reports whether an item fits without another leaving for it.
+func (q *Queue) HasRoom(it *Item) bool {
+	return q.held[requests] < q.bound(requests) && q.held[bytes]+max(it.Bytes, 0) <= q.bound(bytes)
+}
+
 // makeRoom determines which items must leave so that it fits; as a rule there are none. It reports false if it must not
 // come in. own is its account, nil if that is not known.
 //

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"colonnade/balance"
 	"colonnade/fairqueue"
 )
 
@@ -33,12 +34,15 @@ type waiter struct {
 	ctx   context.Context // asked whether the client is still there before a slot is handed over
 	avoid []string
 
+	balance       *balance.Request
+	declinesUntil time.Duration // it declines endpoints that it does not prefer; 0: it was not offered one yet
+
 	ready    chan struct{} // closed when it is resolved; the fields below do not change after that
 	resolved bool
-	standIn  bool         // it waits only because the pool's home did not answer
-	chosen   *endpoint    // by acceptLocked, for the grant that follows
-	permit   *permitState // set if it was granted a permit
-	refusal  *Refusal     // set if it was refused; neither is if its client left
+	standIn  bool           // it waits only because the pool's home did not answer
+	chosen   balance.Choice // by acceptLocked, for the grant that follows
+	permit   *permitState   // set if it was granted a permit
+	refusal  *Refusal       // set if it was refused; neither is if its client left
 }
 
 // Acquire returns a permit, at once or after waiting for it; or a *Refusal; or context.Cause(ctx), if ctx ended first.
@@ -55,7 +59,7 @@ func (p *Pool) Acquire(ctx context.Context, r *Request) (Permit, error) {
 		return Permit{}, err
 	}
 	// A function that made this value would copy it, which takes a tenth of the time for a permit.
-	return Permit{state: s, serial: s.serial, endpoint: s.id, queued: s.queued, queueLen: s.queueLen, held: s.held, epoch: s.epoch}, nil
+	return Permit{state: s, serial: s.serial, endpoint: s.id, queued: s.queued, queueLen: s.queueLen, held: s.held, epoch: s.epoch, policy: s.policy, why: s.why}, nil
 }
 
 // admit decides what can be decided on arrival: it returns a permit, or a waiter, or a refusal.
@@ -72,7 +76,19 @@ func (p *Pool) admit(ctx context.Context, r *Request) (*permitState, *waiter, er
 	defer p.mu.Unlock()
 	queueLen := p.queue.Len()
 	if p.free > 0 && !p.draining && !p.movedLocked(r) && now < deadline && p.mayGrantLocked(now) {
-		if s := p.takeLocked(now, r); s != nil {
+		var c balance.Choice
+		c, now = p.offerLocked(now, r)
+		if p.mayDeclineLocked(now, deadline, r, c) {
+			a := p.newArrival(r)
+			a.at, a.deadline, a.queueLen = now, deadline, queueLen
+			a.setWait(r.MaxWait, p.config.MaxWait)
+			if w := p.newWaiter(ctx, &a, r); p.queue.HasRoom(&w.item) && p.enqueueLocked(w, false) == "" {
+				p.declineLocked(now, w, c)
+				p.waitLocked(w)
+				return nil, w, nil
+			} // else there is no room to wait in
+		}
+		if s := p.takeLocked(now, r, c); s != nil {
 			s.queueLen = queueLen
 			return s, nil, nil
 		}
@@ -86,21 +102,34 @@ func (p *Pool) admit(ctx context.Context, r *Request) (*permitState, *waiter, er
 	if reason := p.waitReasonLocked(&a, r); reason != "" {
 		return nil, nil, p.refuseWaitLocked(now, &a, reason)
 	}
-	w := &waiter{arrival: a, ctx: ctx, avoid: r.Avoid, ready: make(chan struct{})}
-	w.item = fairqueue.Item{Claim: a.claim, Bytes: r.Bytes, Arrived: r.Arrived, Value: w}
-	if r.Arrived.IsZero() {
-		w.item.Arrived = p.began.Add(a.at)
+	w := p.newWaiter(ctx, &a, r)
+	if p.free > 0 && !r.Rejoin && !p.queue.HasRoom(&w.item) {
+		p.dispatchToAllLocked(now)
 	}
 	if reason := p.enqueueLocked(w, r.Rejoin); reason != "" {
 		return nil, nil, p.refuseWaitLocked(now, &a, reason)
 	}
+	p.waitLocked(w)
+	return nil, w, nil
+}
+
+func (p *Pool) newWaiter(ctx context.Context, a *arrival, r *Request) *waiter {
+	w := &waiter{arrival: *a, ctx: ctx, avoid: r.Avoid, balance: r.Balance, ready: make(chan struct{})}
+	w.item = fairqueue.Item{Claim: a.claim, Bytes: r.Bytes, Arrived: r.Arrived, Value: w}
+	if r.Arrived.IsZero() {
+		w.item.Arrived = p.began.Add(a.at)
+	}
+	return w
+}
+
+// waitLocked counts a request that is in the queue from now on.
+func (p *Pool) waitLocked(w *waiter) {
 	w.waited = true
 	p.waitsLocked(w, 1)
 	if p.away {
 		w.standIn = true
 		p.standIns++
 	}
-	return nil, w, nil
 }
 
 // newArrival returns the arrival of a request, without its times.
@@ -132,8 +161,9 @@ func (a *arrival) setWait(own, pool time.Duration) {
 	}
 }
 
-// takeLocked grants a slot without waiting, if one of those free is for this request; else it returns nil.
-func (p *Pool) takeLocked(now time.Duration, r *Request) *permitState {
+// offerLocked returns which of the free slots a request may have that arrives now, if any, and the instant to grant it at.
+func (p *Pool) offerLocked(now time.Duration, r *Request) (balance.Choice, time.Duration) {
+	p.declined = 0
 	if p.queue.Len() > 0 {
 		// No waiter can use what is free, unless this request brings a higher cap for its account: then those of its
 		// account that came before it go first.
@@ -141,8 +171,12 @@ func (p *Pool) takeLocked(now time.Duration, r *Request) *permitState {
 		p.queue.UpdateAccount(p.claim(r))
 		p.dispatchLocked(now)
 	}
-	e := p.chooseLocked(r.Avoid, &r.Excluded)
-	if e == nil {
+	return p.chooseLocked(now, r.Balance, r.Avoid, &r.Excluded), now
+}
+
+// takeLocked grants the slot of a choice without a wait. It returns nil if there is none, or the account is at a cap.
+func (p *Pool) takeLocked(now time.Duration, r *Request, choice balance.Choice) *permitState {
+	if choice.At == balance.None {
 		return nil
 	}
 	s, c := p.nextStateLocked(), fairqueue.Claim{}
@@ -150,7 +184,7 @@ func (p *Pool) takeLocked(now time.Duration, r *Request) *permitState {
 	if !p.queue.Start(&s.running, &c) {
 		return nil
 	}
-	p.grantLocked(now, e, s)
+	p.grantLocked(now, choice, r.Balance, s)
 	p.trackFullLocked(now)
 	return s
 }

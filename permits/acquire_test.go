@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"colonnade/balance"
 	"colonnade/permits"
 )
 
@@ -34,10 +35,10 @@ func TestPolicies(t *testing.T) {
 	e := func(id string, concurrency, weight int) permits.Endpoint {
 		return permits.Endpoint{ID: id, Concurrency: concurrency, Weight: weight}
 	}
-	f := func(policy permits.Policy, want string, es ...permits.Endpoint) {
+	f := func(policy balance.Policy, want string, es ...permits.Endpoint) {
 		t.Helper()
 		c := config()
-		c.Policy = policy
+		c.Balance.Policy = policy
 		p := newPool(t, c, es...)
 		if _, got := takeAll(t, p, permits.Request{}); got != want {
 			t.Errorf("policy %d over %v: got %s, want %s", policy, es, got, want)
@@ -46,18 +47,18 @@ func TestPolicies(t *testing.T) {
 			t.Errorf("all taken, but the load is %+v", load)
 		}
 	}
-	f(permits.LeastLoaded, "a b c a b c", e("a", 2, 1), e("b", 2, 1), e("c", 2, 1))
-	f(permits.LeastLoaded, "a a a b a", e("a", 4, 1), e("b", 1, 0))
-	f(permits.LeastLoaded, "b a b b a a", e("a", 3, 1), e("b", 3, 2))
-	f(permits.RoundRobin, "a b c a c a", e("a", 3, 1), e("b", 1, 9), e("c", 2, 1))
-	f(permits.RoundRobin, "a", e("a", 1, 1), e("a", 5, 1))
+	f(balance.LeastLoaded, "a b c a b c", e("a", 2, 1), e("b", 2, 1), e("c", 2, 1))
+	f(balance.LeastLoaded, "a a a b a", e("a", 4, 1), e("b", 1, 0))
+	f(balance.LeastLoaded, "b a b b a a", e("a", 3, 1), e("b", 3, 2))
+	f(balance.RoundRobin, "a b c a c a", e("a", 3, 1), e("b", 1, 9), e("c", 2, 1))
+	f(balance.RoundRobin, "a", e("a", 1, 1), e("a", 5, 1))
 }
 
 // Equal endpoints take turns also after releases, so that no endpoint of an idle pool gets all requests.
 func TestEqualsTakeTurns(t *testing.T) {
-	for _, policy := range []permits.Policy{permits.LeastLoaded, permits.RoundRobin} {
+	for _, policy := range []balance.Policy{balance.LeastLoaded, balance.RoundRobin} {
 		c := config()
-		c.Policy = policy
+		c.Balance.Policy = policy
 		p := newPool(t, c, fleet(3, 4)...)
 		counts := map[string]int{}
 		for range 30 {

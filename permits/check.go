@@ -19,7 +19,7 @@ func (p *Pool) Check() error {
 	for i := range p.pendingRetries {
 		p.pendingRetries[i].check(fail)
 	}
-	p.dispatchedAt = now
+	p.dispatchedAt, p.declined = now, 0
 	n, standIns, waiting := 0, 0, map[uint64]int{}
 	for it := range p.queue.Items() {
 		n++
@@ -125,6 +125,6 @@ func (p *Pool) checkWaiterLocked(w *waiter, fail failFunc) {
 		fail("a request of account %q has no endpoint to wait for", w.item.Account)
 	}
 	if !p.blocked && !p.queue.AtCap(&w.item) && p.acceptLocked(&w.item) {
-		fail("a request of account %q waits beside a free slot of endpoint %q", w.item.Account, w.chosen.ID)
+		fail("a request of account %q waits beside a free slot of endpoint %q", w.item.Account, p.order[w.chosen.At].ID)
 	}
 }

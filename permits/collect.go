@@ -76,6 +76,7 @@ func (p *Pool) statsLocked(now time.Duration) Stats {
 		Refused:        maps.Clone(p.refused),
 		PendingRetries: p.retriesLocked(now),
 		Endpoints:      p.endpointStatsLocked(),
+		Balance:        BalanceStats{Policy: p.config.Balance.Policy.String(), Choices: p.choices.stats()},
 		Queue: QueueStats{
 			Discipline: p.config.Discipline.String(), Cost: p.config.Cost.String(),
 			Limit: p.config.Limit, PerAccount: p.config.PerAccount,
@@ -141,8 +142,10 @@ func (p *Pool) Endpoints() []EndpointStats {
 
 func (p *Pool) endpointStatsLocked() []EndpointStats {
 	all := make([]EndpointStats, 0, len(p.endpoints))
-	for _, e := range p.order {
-		all = append(all, e.stats())
+	for i, e := range p.order {
+		s := e.stats()
+		s.Indexed = p.balancer.Cached(i)
+		all = append(all, s)
 	}
 	for _, id := range slices.Sorted(maps.Keys(p.endpoints)) {
 		if e := p.endpoints[id]; e.removed {

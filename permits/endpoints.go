@@ -15,6 +15,7 @@ type endpoint struct {
 	removed bool // no longer of the pool; kept while permits are held
 	usable  bool
 
+	beside    int       // requests that the engine has beside those of permits, see SetBeside
 	doubtful  bool      // as by ReportLife
 	abandoned abandoned // releases that nothing has proven yet
 
@@ -44,12 +45,10 @@ func (e *endpoint) limit() int {
 // serves reports whether a request can wait for e.
 func (e *endpoint) serves() bool { return !e.removed && e.usable && !e.Draining && e.Concurrency > 0 }
 
-// lessLoaded reports whether one more request would load e less than it would load other.
-func (e *endpoint) lessLoaded(other *endpoint) bool {
-	return (e.Taken+e.held+1)*other.Concurrency*other.Weight < (other.Taken+other.held+1)*e.Concurrency*e.Weight
-}
+// load is how many requests the engine is known to have.
+func (e *endpoint) load() int { return e.Taken + e.held + e.beside }
 
-// clamped returns e with bounded numbers, so that lessLoaded cannot overflow.
+// clamped returns e with bounded numbers, so that comparisons of loads cannot overflow.
 func (e Endpoint) clamped() Endpoint {
 	e.Concurrency = min(max(e.Concurrency, 0), 1<<20)
 	e.Taken = min(max(e.Taken, 0), 1<<20) // not to the concurrency, which may rise later
@@ -61,6 +60,7 @@ func (e Endpoint) clamped() Endpoint {
 // the pool before is usable until SetUsable says otherwise. Permits on removed endpoints stay valid and counted, also if
 // the endpoint comes back.
 func (p *Pool) SetEndpoints(es []Endpoint) {
+	p.offerRing(es, nil)
 	now := p.instant()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -83,7 +83,7 @@ func (p *Pool) SetEndpoints(es []Endpoint) {
 			p.forgetLocked(e)
 		}
 	}
-	p.nextChoice = min(p.nextChoice, len(p.order))
+	p.balanceLocked()
 	p.adjustLocked(now, slices.ContainsFunc(served, func(e *endpoint) bool { return !e.serves() }))
 }
 
@@ -145,6 +145,7 @@ func (p *Pool) Resize(id string, concurrency int) {
 	}
 	served := e.serves()
 	e.set(want)
+	p.balancer.Resize(e.index, max(e.Concurrency, 1))
 	p.adjustLocked(now, served && !e.serves())
 }
 
@@ -184,6 +185,27 @@ func (p *Pool) ReportLife(id string, l Life) (held int) {
 	return e.held
 }
 
+// SetBeside sets how many requests the engine of an endpoint has beside those that permits are held for. They take no slot; the choice of
+// an endpoint counts them. An ID that the pool does not have is ignored.
+func (p *Pool) SetBeside(id string, requests int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if e := p.endpoints[id]; e != nil {
+		e.beside = min(max(requests, 0), 1<<20)
+		p.updateBalanceLocked(e)
+	}
+}
+
+// Busy returns how many slots of an endpoint are taken, also by other pools and other servers; 0 of an ID that the pool does not have.
+func (p *Pool) Busy(id string) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if e := p.endpoints[id]; e != nil {
+		return e.Taken + e.held
+	}
+	return 0
+}
+
 // MarkFull keeps new permits off an endpoint for a while, because its engine said that it has no room. Of several marks the
 // one that lasts longest counts. An ID that the pool does not have is ignored.
 func (p *Pool) MarkFull(id string, until time.Time) {
@@ -220,30 +242,6 @@ func (e *endpoint) stopFull() {
 		e.fullTimer.Stop()
 	}
 	e.full, e.fullUntil, e.fullTimer = false, 0, nil
-}
-
-// chooseLocked returns the endpoint that the policy chooses for a request that avoids these IDs; nil if no slot is free for
-// it. The search begins behind the last choice, so equals take turns.
-func (p *Pool) chooseLocked(avoid []string, excluded *Exclusions) *endpoint {
-	var best *endpoint
-	n := len(p.order)
-	for i := range n {
-		at := p.nextChoice + i
-		if at >= n {
-			at -= n
-		}
-		e := p.order[at]
-		if e.free() == 0 || avoided(avoid, excluded, e) {
-			continue
-		}
-		if p.config.Policy == RoundRobin {
-			return e
-		}
-		if best == nil || e.lessLoaded(best) {
-			best = e
-		}
-	}
-	return best
 }
 
 // hasEndpointLocked reports whether there is an endpoint to wait for, for a request that avoids these IDs.

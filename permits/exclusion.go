@@ -128,9 +128,9 @@ func (p *Pool) waitsLocked(w *waiter, by int) {
 
 // drainSlotsForLocked is drainSlotsLocked of the endpoints that may serve a request.
 func (p *Pool) drainSlotsForLocked(x *Exclusions) int {
-	limit, responsive := 0, 0
-	for _, e := range p.order {
-		if x.Has(e.ID) {
+	limit, responsive, excluded := 0, 0, p.excludedLocked(x)
+	for i, e := range p.order {
+		if excluded[i] {
 			continue
 		}
 		limit += e.limit()

@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"colonnade/balance"
 	"colonnade/fairqueue"
 )
 
@@ -16,6 +17,8 @@ type Permit struct {
 	queueLen int
 	held     int
 	epoch    uint64
+	policy   balance.Policy
+	why      balance.Why
 }
 
 // permitState is the pool's side of a permit. States are reused, and the serial tells their permits apart: it shows that a
@@ -31,8 +34,11 @@ type permitState struct {
 	granted         time.Duration
 	queued          time.Duration
 	queueLen        int
-	held            int           // slots of the endpoint taken right after the grant, see Permit.Held
-	epoch           uint64        // see Permit.Epoch
+	held            int            // slots of the endpoint taken right after the grant, see Permit.Held
+	epoch           uint64         // see Permit.Epoch
+	policy          balance.Policy // see Permit.Policy
+	why             balance.Why    // see Permit.Why
+	balance         *balance.Request
 	input           float64       // estimated cost of its input
 	reported        atomic.Uint64 // cost by the last Charge: the bits of a float64; the pool reads it while it is stored
 	blockedOnClient time.Duration // stored by the holder; read only at the release
@@ -55,6 +61,12 @@ func (t Permit) Held() int { return t.held }
 
 // Epoch returns the epoch of the pool's fence in which the permit was granted, see [Fence.Renew].
 func (t Permit) Epoch() uint64 { return t.epoch }
+
+// Policy returns the policy that has chosen the endpoint.
+func (t Permit) Policy() balance.Policy { return t.policy }
+
+// Why returns why the request got this endpoint.
+func (t Permit) Why() balance.Why { return t.why }
 
 // Release gives the slot back. It must be called exactly once, when the engine no longer works on the request; a second
 // call panics. The account is charged the estimate, since the use is not known.
@@ -88,7 +100,9 @@ func (s *permitState) release(serial uint64, o outcome) {
 	e.held--
 	e.maxHeld = max(e.Concurrency, e.held)
 	p.free += e.free()
-	s.serial, s.endpoint = 0, nil
+	p.updateBalanceLocked(e)
+	p.balancer.Released(e.index, e.ID, s.balance)
+	s.serial, s.endpoint, s.balance = 0, nil, nil
 	s.running = fairqueue.Running{}
 	p.returnStateLocked(s)
 	p.released++
@@ -102,15 +116,18 @@ func (s *permitState) release(serial uint64, o outcome) {
 
 // grantLocked grants a slot of e, which has one free, to a request that the queue has started, with s, which is the next state. It is
 // the only place where a slot is taken.
-func (p *Pool) grantLocked(now time.Duration, e *endpoint, s *permitState) {
-	p.nextChoice = e.index + 1
+func (p *Pool) grantLocked(now time.Duration, c balance.Choice, r *balance.Request, s *permitState) {
+	e := p.order[c.At]
 	e.held++
 	p.free--
+	p.updateBalanceLocked(e)
+	p.balancer.Granted(now, c.At, r)
+	p.choices.count(p.config.Balance.Policy, c.Why)
 	p.serial++
 	p.grantTimeSum += float64(now)
 	s.serial, s.endpoint, s.id, s.granted = p.serial, e, e.ID, now
 	s.queued, s.queueLen, s.held = 0, 0, e.Taken+e.held
-	s.epoch = p.epoch
+	s.epoch, s.policy, s.why, s.balance = p.epoch, p.config.Balance.Policy, c.Why, r
 	s.input, s.blockedOnClient, s.abandoned, s.ended = s.running.Estimate().Input, 0, false, 0
 	if s.reported.Load() != 0 { // a load is cheaper than a store, and nearly always enough
 		s.reported.Store(0)
@@ -137,7 +154,7 @@ func (p *Pool) returnStateLocked(s *permitState) {
 // that may have freed a slot, or made a request able to use one, ends with it: a waiter is granted its permit here, under
 // the mutex, and only then woken, so it never competes for the slot again.
 func (p *Pool) dispatchLocked(now time.Duration) {
-	p.dispatchedAt = now
+	p.dispatchedAt, p.declined = now, 0
 	if !p.mayGrantLocked(now) {
 		p.trackFullLocked(now)
 		return
@@ -152,7 +169,7 @@ func (p *Pool) dispatchLocked(now time.Duration) {
 		w := it.Value.(*waiter)
 		w.permit = p.nextStateLocked()
 		w.permit.running = running
-		p.grantLocked(now, w.chosen, w.permit)
+		p.grantLocked(now, w.chosen, w.balance, w.permit)
 		w.permit.queued, w.permit.queueLen = max(0, now-w.at), w.queueLen
 		p.resolveLocked(w)
 	}
@@ -165,6 +182,6 @@ func (p *Pool) acceptLocked(it *fairqueue.Item) bool {
 	if w.waitUntil <= p.dispatchedAt || w.ctx.Err() != nil {
 		return false // its goroutine is about to take it out of the queue; the slot would only come back
 	}
-	w.chosen = p.chooseLocked(w.avoid, &w.excluded)
-	return w.chosen != nil
+	w.chosen = p.chooseLocked(p.dispatchedAt, w.balance, w.avoid, &w.excluded)
+	return w.chosen.At != balance.None && !p.declineLocked(p.dispatchedAt, w, w.chosen)
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"colonnade/balance"
 	"colonnade/permits"
 )
 
@@ -149,7 +150,7 @@ func (m *model) choose(q *modelRequest) *modelEndpoint {
 		load := func(e *modelEndpoint) float64 {
 			return float64(e.Taken+m.held[e.ID]+1) / float64(e.Concurrency*max(1, e.Weight))
 		}
-		if best == nil || m.c.Policy == permits.LeastLoaded && load(e) < load(best) {
+		if best == nil || m.c.Balance.Policy == balance.LeastLoaded && load(e) < load(best) {
 			best = e
 		}
 	}

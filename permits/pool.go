@@ -3,8 +3,10 @@ package permits
 import (
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"colonnade/balance"
 	"colonnade/fairqueue"
 )
 
@@ -13,28 +15,35 @@ type Pool struct {
 	began  time.Time                  // instants below are durations since then, which are cheaper to take and to compare
 	accept func(*fairqueue.Item) bool // acceptLocked, bound once: each binding would allocate
 
-	mu          sync.Mutex // guards the fields below
-	config      Config
-	fenceOffset time.Duration // added to an instant here, it is one of config.Fence
-	blocked     bool          // waiters may be beside free slots, since the fence has passed
-	closed      bool          // no request may wait any more
-	draining    bool          // no permit is granted any more
-	away        bool          // another server is the home: only stand-ins wait
-	standIns    int           // requests waiting that are stand-ins; 0 unless away
-	epoch       uint64        // of config.Fence, read before the fence was last compared
-	queue       *fairqueue.Queue
-	endpoints   map[string]*endpoint // by ID; also those removed, while permits are held on them
-	order       []*endpoint          // the endpoints of the pool, in the order of SetEndpoints
-	nextChoice  int                  // index in order where the next choice begins
-	limit       int                  // slots of the usable endpoints
-	responsive  int                  // of these, the slots of endpoints that are not doubtful
-	free        int                  // slots that can be granted now
+	latencies atomic.Bool // the balancer goes by them
+
+	mu           sync.Mutex // guards the fields below
+	config       Config
+	fenceOffset  time.Duration // added to an instant here, it is one of config.Fence
+	blocked      bool          // waiters may be beside free slots, since the fence has passed
+	closed       bool          // no request may wait any more
+	draining     bool          // no permit is granted any more
+	away         bool          // another server is the home: only stand-ins wait
+	standIns     int           // requests waiting that are stand-ins; 0 unless away
+	epoch        uint64        // of config.Fence, read before the fence was last compared
+	queue        *fairqueue.Queue
+	endpoints    map[string]*endpoint // by ID; also those removed, while permits are held on them
+	order        []*endpoint          // the endpoints of the pool, in the order of SetEndpoints
+	balancer     *balance.Balancer    // has the endpoints of order, by their indexes
+	barred       barred               // of order
+	declined     int                  // requests that declined in the dispatch under way
+	noDecline    bool                 // see dispatchToAllLocked
+	declineTimer *time.Timer          // see wakeForDeclinedLocked; nil: none runs
+	limit        int                  // slots of the usable endpoints
+	responsive   int                  // of these, the slots of endpoints that are not doubtful
+	free         int                  // slots that can be granted now
 
 	states       []*permitState // as many as were ever held at once; those that are held come first
 	nextCharge   int            // index in states where chargeSomeLocked goes on
 	serial       uint64         // of the last permit; also the number of permits granted
 	released     uint64         // permits released
 	refused      map[Reason]uint64
+	choices      choices // of the endpoints of all grants
 	grantTimeSum float64 // sum of the instants of grant of the permits held, in nanoseconds
 
 	dispatchedAt   time.Duration // instant of the dispatch under way, for acceptLocked
@@ -51,8 +60,10 @@ func New(c Config) *Pool {
 	p := &Pool{
 		began:     time.Now(),
 		queue:     fairqueue.New(fairqueue.Config{}),
+		balancer:  balance.New(c.Balance),
 		endpoints: map[string]*endpoint{},
 		refused:   map[Reason]uint64{},
+		choices:   newChoices(),
 		fullSince: -1,
 		rand:      rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())),
 	}
@@ -64,6 +75,7 @@ func New(c Config) *Pool {
 // Configure changes the bounds and the order of the queue, and the choice of endpoints. A request that waits goes on
 // waiting, for as long as it was allowed on its arrival.
 func (p *Pool) Configure(c Config) {
+	p.offerRing(nil, &c.Balance)
 	now := p.instant()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -71,6 +83,8 @@ func (p *Pool) Configure(c Config) {
 		p.holds.slotCost = slotCost{} // costs have another unit from now on
 	}
 	p.config = c
+	p.balancer.Configure(c.Balance)
+	p.latencies.Store(c.Balance.UsesLatency())
 	if c.Fence != nil {
 		p.fenceOffset = p.began.Sub(c.Fence.began)
 	}
@@ -143,6 +157,7 @@ func (p *Pool) recountLocked() {
 			p.responsive += e.limit()
 		}
 		p.free += e.free()
+		p.updateBalanceLocked(e)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"colonnade/balance"
 	"colonnade/internal/testkit"
 	"colonnade/permits"
 )
@@ -63,7 +64,7 @@ func (p *pair) in(steps int) time.Time {
 func (p *pair) config() permits.Config {
 	return permits.Config{
 		Discipline: permits.FIFO,
-		Policy:     permits.Policy(p.pick(2)),
+		Balance:    balance.Config{Policy: balance.Policy(p.pick(2))},
 		Limit:      []int{6, 2, 20, 0}[p.pick(4)],
 		PerAccount: []int{3, 20, 1}[p.pick(3)],
 		Bytes:      1,

@@ -40,32 +40,33 @@ func varied(mean int) func(*rand.Rand) int {
 
 // market is a pool whose slots are all wanted.
 type market struct {
-	pool  *permits.Pool
-	began time.Time
+	pool        *permits.Pool
+	from, until time.Time // use is counted between them
 
 	mu    sync.Mutex // guards the fields below
 	freed []time.Time
 }
 
 // trade lets all tenants use one pool of eight slots for so long, in a bubble of synthetic time. Their use is counted from a
-// fifth of that on, when the pool has estimates of them.
+// fifth of that on, when the pool has estimates of them. Of requests that run then and before, or then and later, the part is
+// counted: a tenant whose requests wait and run for long has many of these.
 func trade(t *testing.T, c permits.Config, length time.Duration, tenants ...*tenant) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		m := &market{pool: newPool(t, c, fleet(2, 4)...), began: time.Now()}
+		m := &market{pool: newPool(t, c, fleet(2, 4)...), from: time.Now().Add(length / 5), until: time.Now().Add(length)}
 		ctx, cancel := context.WithTimeout(context.Background(), length)
 		defer cancel()
 		var all sync.WaitGroup
 		for i, tn := range tenants {
 			r := rand.New(rand.NewPCG(uint64(i), 11))
 			if tn.every > 0 {
-				all.Go(func() { m.visit(ctx, &all, tn, r, length/5) })
+				all.Go(func() { m.visit(ctx, &all, tn, r) })
 			}
 			for range tn.backlog {
 				own := rand.New(rand.NewPCG(r.Uint64(), 12))
 				all.Go(func() {
 					for ctx.Err() == nil {
-						m.request(ctx, tn, own, length/5)
+						m.request(ctx, tn, own)
 					}
 				})
 			}
@@ -77,16 +78,16 @@ func trade(t *testing.T, c permits.Config, length time.Duration, tenants ...*ten
 	})
 }
 
-func (m *market) visit(ctx context.Context, all *sync.WaitGroup, tn *tenant, r *rand.Rand, from time.Duration) {
+func (m *market) visit(ctx context.Context, all *sync.WaitGroup, tn *tenant, r *rand.Rand) {
 	for ctx.Err() == nil {
 		own := rand.New(rand.NewPCG(r.Uint64(), 13))
-		all.Go(func() { m.request(ctx, tn, own, from) })
+		all.Go(func() { m.request(ctx, tn, own) })
 		time.Sleep(tn.every)
 	}
 }
 
 // request is one request of tn: it waits, runs for as long as its tokens take, and reports its use, as colos do.
-func (m *market) request(ctx context.Context, tn *tenant, r *rand.Rand, from time.Duration) {
+func (m *market) request(ctx context.Context, tn *tenant, r *rand.Rand) {
 	asked := time.Now()
 	q := patient(tn.account)
 	q.Weight, q.Cost = tn.weight, 4
@@ -127,15 +128,26 @@ func (m *market) request(ctx context.Context, tn *tenant, r *rand.Rand, from tim
 	m.mu.Unlock()
 	permit.BlockedOnClient(time.Duration(tokens) * (pace - alone))
 	permit.ReleaseUsed(permits.Used{Input: 4, Output: float64(tokens * 2)})
-	if asked.Sub(m.began) < from {
-		return
-	}
 	tn.mu.Lock()
 	defer tn.mu.Unlock()
-	tn.served++
-	tn.cost += 4 + float64(tokens*2)
-	tn.slots += time.Since(granted)
-	tn.late = append(tn.late, late)
+	held := m.counted(granted, time.Now())
+	tn.slots += held
+	tn.cost += (4 + float64(tokens*2)) * held.Seconds() / time.Since(granted).Seconds()
+	if !asked.Before(m.from) {
+		tn.served++
+		tn.late = append(tn.late, late)
+	}
+}
+
+// counted returns how much of a time is counted.
+func (m *market) counted(from, until time.Time) time.Duration {
+	if from.Before(m.from) {
+		from = m.from
+	}
+	if until.After(m.until) {
+		until = m.until
+	}
+	return max(0, until.Sub(from))
 }
 
 // jain returns Jain's index of fairness: 1 where all are equal, 1/n where one has everything. (R. Jain, D. Chiu and W. Hawe,
@@ -180,7 +192,7 @@ func wantFair(t *testing.T, leastCost, leastSlots float64, late time.Duration, t
 
 // An account whose requests are a hundred times as costly gets no more than the other.
 func TestCostlyRequests(t *testing.T) {
-	wantFair(t, 0.97, 0.98, 300*time.Millisecond,
+	wantFair(t, 0.97, 0.99, 300*time.Millisecond,
 		&tenant{account: "costly", backlog: 20, tokens: always(1000)},
 		&tenant{account: "cheap", backlog: 20, tokens: always(10)})
 }
@@ -197,14 +209,14 @@ func TestWeightsAreOfCost(t *testing.T) {
 
 // Lengths that vary as those of answers do are estimated by their mean, and the errors even out.
 func TestVariedLengths(t *testing.T) {
-	wantFair(t, 0.98, 0.98, 300*time.Millisecond,
+	wantFair(t, 0.98, 0.99, 300*time.Millisecond,
 		&tenant{account: "varied", backlog: 20, tokens: varied(200)},
 		&tenant{account: "constant", backlog: 20, tokens: always(20)})
 }
 
 // A few requests that are four hundred times as long as the others of their account are charged while they run.
 func TestAFewVeryLongRequests(t *testing.T) {
-	wantFair(t, 0.98, 0.98, 300*time.Millisecond,
+	wantFair(t, 0.98, 0.99, 300*time.Millisecond,
 		&tenant{account: "bimodal", backlog: 20, tokens: func(r *rand.Rand) int {
 			if r.IntN(10) == 0 {
 				return 2000
@@ -216,7 +228,7 @@ func TestAFewVeryLongRequests(t *testing.T) {
 
 // An account of slow readers pays for the time that it holds slots, and not only for its few tokens.
 func TestSlowReadersPayForTime(t *testing.T) {
-	wantFair(t, 0, 0.98, time.Second,
+	wantFair(t, 0, 0.99, time.Second,
 		&tenant{account: "slow", backlog: 20, tokens: always(50), pace: 500 * time.Millisecond},
 		&tenant{account: "brisk", backlog: 20, tokens: always(50)})
 }
@@ -268,7 +280,7 @@ func TestRefundsOfHighEstimates(t *testing.T) {
 			settled = append(settled, output)
 		}
 	}}
-	wantFair(t, 0, 0.95, 800*time.Millisecond, turning, &tenant{account: "constant", backlog: 20, tokens: always(10)})
+	wantFair(t, 0, 0.98, 800*time.Millisecond, turning, &tenant{account: "constant", backlog: 20, tokens: always(10)})
 	if len(turned) < 3 || slices.Min(turned) < 200 {
 		t.Errorf("right after the turn to outputs of 2, they are estimated at %.0f, want far too much", turned)
 	}

@@ -20,10 +20,12 @@ type Stats struct {
 	Granted           uint64            `json:"granted"`              // since the pool began, as the next two
 	Released          uint64            `json:"released"`
 	Refused           map[Reason]uint64 `json:"refused"`
-	PendingRetries    int               `json:"pending_retries"` // refused with a Retry-After that is not yet due
-	Endpoints         []EndpointStats   `json:"endpoints"`       // in the order of SetEndpoints, then those removed, by ID
-	Lacks             []LackStats       `json:"lacks,omitempty"` // of the endpoints; for package admission to fill in
+	PendingRetries    int               `json:"pending_retries"`   // refused with a Retry-After that is not yet due
+	Endpoints         []EndpointStats   `json:"endpoints"`         // in the order of SetEndpoints, then those removed, by ID
+	Lacks             []LackStats       `json:"lacks,omitempty"`   // of the endpoints; for package admission to fill in
+	NoSlot            *NoSlotStats      `json:"no_slot,omitempty"` // for package admission to fill in; nil: there was no such request
 	Queue             QueueStats        `json:"queue"`
+	Balance           BalanceStats      `json:"balance,omitzero"`
 	Bands             []BandStats       `json:"bands"`          // all, the highest first
 	Accounts          []AccountStats    `json:"accounts"`       // those that hold and wait most, most first
 	OtherAccounts     int               `json:"other_accounts"` // that hold or wait, beside these
@@ -35,10 +37,11 @@ type EndpointStats struct {
 	URL         string `json:"url"`         // the endpoint's ID, for which package admission takes its engine's URL
 	Concurrency int    `json:"concurrency"` // the limit in force
 	Held        int    `json:"held"`
-	Taken       int    `json:"taken"`              // slots that another pool holds
-	Full        bool   `json:"full"`               // see MarkFull
-	Withheld    bool   `json:"withheld"`           // another server may grant its slots
-	Draining    bool   `json:"draining,omitempty"` // it gets no new requests
+	Taken       int    `json:"taken"`                   // slots that another pool holds
+	Full        bool   `json:"full"`                    // see MarkFull
+	Withheld    bool   `json:"withheld"`                // another server may grant its slots
+	Draining    bool   `json:"draining,omitempty"`      // it gets no new requests
+	Indexed     int64  `json:"indexed_bytes,omitempty"` // of prompts that the index takes to be in its prefix cache
 
 	Weight  int  `json:"-"`
 	Usable  bool `json:"-"` // see SetUsable
@@ -52,6 +55,40 @@ type Health struct {
 	StateSeconds *float64   `json:"state_seconds"`    // since State changed, and of a silent endpoint since its last sign of life; nil: not since the server knows it
 	Reason       string     `json:"reason,omitempty"` // the error of the last health check; of an ejected endpoint, the last failure
 	Auto         *AutoStats `json:"auto,omitempty"`   // of a limit that is found; without it, Concurrency is the document's
+
+	Engine *EngineStats `json:"engine,omitempty"` // by its own metrics; nil: they are not read
+	Cache  *CacheStats  `json:"cache,omitempty"`  // nil: nothing is known of it
+}
+
+// CacheStats is what is known of an engine's prefix cache.
+type CacheStats struct {
+	SizeBytes  *int64       `json:"size_bytes,omitempty"`  // of prompts that it has room for, which bounds the index; nil: not known
+	SizeTokens *int64       `json:"size_tokens,omitempty"` // that it has room for, by the engine's metrics; nil: not known
+	Losses     uint64       `json:"losses"`                // times that it was lost: the engine has begun anew, or has emptied it
+	Events     *CacheEvents `json:"events,omitempty"`      // nil: they are not read
+}
+
+// CacheEvents is what the events of an engine's KV cache say.
+type CacheEvents struct {
+	Connected      bool   `json:"connected"`
+	Error          string `json:"error,omitempty"` // of the last connection
+	Events         uint64 `json:"events"`          // read
+	Gaps           uint64 `json:"gaps"`            // times that events were lost or not understood
+	ResidentTokens *int64 `json:"resident_tokens,omitempty"`
+}
+
+// EngineStats is what the engine of an endpoint says about itself in its metrics. A nil pointer is what it does not say, or said too long ago.
+type EngineStats struct {
+	Running       *int     `json:"running,omitempty"` // requests that it works on, also those of other clients
+	Waiting       *int     `json:"waiting,omitempty"` // requests that it has not begun
+	Beside        *int     `json:"beside,omitempty"`  // of both, those that no permit was held for
+	KVCache       *float64 `json:"kv_cache,omitempty"`
+	PrefixHits    *float64 `json:"prefix_hits,omitempty"`           // share of the tokens of prompts that were in its prefix cache, of late
+	PrefixQueried *float64 `json:"prefix_tokens_queried,omitempty"` // since it began
+	PrefixFound   *float64 `json:"prefix_tokens_found,omitempty"`   // of these
+	Adapters      []string `json:"adapters,omitempty"`              // in use
+	AgeSeconds    *float64 `json:"age_seconds,omitempty"`           // since it was asked
+	Error         string   `json:"error,omitempty"`                 // of the last question; empty if it was answered
 }
 
 // LackStats is a model or a path that one engine does not have, so that requests for it do not go there.
@@ -61,6 +98,23 @@ type LackStats struct {
 	Path         string   `json:"path,omitempty"`
 	Reason       string   `json:"reason"`
 	AgainSeconds *float64 `json:"again_seconds"` // until the engine is asked again; nil: as long as the reason holds
+}
+
+// NoSlotStats is the state of a pool's requests that take no slot, which have places of their own at each server.
+type NoSlotStats struct {
+	Limit         int               `json:"limit"`       // places
+	PerAccount    int               `json:"per_account"` // of them, what one account may hold
+	Held          int               `json:"held"`
+	Granted       uint64            `json:"granted"` // since the first of these requests, as is Refused
+	Refused       map[Reason]uint64 `json:"refused"`
+	Accounts      []NoSlotAccount   `json:"accounts,omitempty"` // those that hold most, most first
+	OtherAccounts int               `json:"other_accounts"`     // that hold any, beside these
+}
+
+// NoSlotAccount is what an account holds of the places for requests that take no slot.
+type NoSlotAccount struct {
+	Account string `json:"account"`
+	Held    int    `json:"held"`
 }
 
 // AutoStats is what is known of an endpoint with concurrency: auto.
@@ -80,6 +134,12 @@ type QueueStats struct {
 	BytesLimit   int64  `json:"bytes_limit"`
 	MaxWaitMs    int64  `json:"max_wait_ms"`
 	OldestMillis *int64 `json:"oldest_wait_ms"` // since the oldest request waiting arrived
+}
+
+// BalanceStats is how a pool chooses endpoints.
+type BalanceStats struct {
+	Policy  string                       `json:"policy"`  // in force
+	Choices map[string]map[string]uint64 `json:"choices"` // grants since the pool began, by the policy of their time, then by the reason of the choice
 }
 
 // BandStats is the state of one band.

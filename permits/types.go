@@ -3,6 +3,7 @@ package permits
 import (
 	"time"
 
+	"colonnade/balance"
 	"colonnade/fairqueue"
 	"colonnade/reasons"
 )
@@ -26,18 +27,6 @@ const (
 	FIFO = fairqueue.FIFO
 )
 
-// Policy chooses among the endpoints that have a free slot.
-type Policy uint8
-
-// The policies.
-const (
-	// LeastLoaded takes the endpoint that is least loaded with the new request on it: permits held over concurrency
-	// times weight. Equals take turns.
-	LeastLoaded Policy = iota
-	// RoundRobin takes the next endpoint in the order of SetEndpoints that has a free slot.
-	RoundRobin
-)
-
 // Cost is what a request costs its account in the fair order.
 type Cost uint8
 
@@ -54,7 +43,6 @@ func (c Cost) String() string { return [...]string{"requests", "tokens"}[min(c, 
 type Config struct {
 	Discipline Discipline
 	Cost       Cost
-	Policy     Policy
 	Limit      int           // requests waiting
 	PerAccount int           // requests waiting of one account
 	Bytes      int64         // bytes held by the requests waiting
@@ -62,6 +50,9 @@ type Config struct {
 	MaxWait    time.Duration // the longest that any request waits
 
 	PromoteAfter time.Duration // after which a band can be promoted, see fairqueue; 0: never
+
+	Balance    balance.Config // how an endpoint is chosen among those with a free slot
+	PreferWait time.Duration  // for which a request declines other endpoints than the one that it prefers; 0: it takes what is free
 
 	Fence *Fence // once it has passed, no permit is granted and requests wait; nil: never
 }
@@ -72,7 +63,7 @@ type Endpoint struct {
 	ID          string
 	Concurrency int // slots; 0 and less: none
 	Taken       int // of them, held by other pools and other servers: not granted here; may be more than Concurrency
-	Weight      int // for LeastLoaded; 0 and less: 1
+	Weight      int // for package balance; 0 and less: 1
 
 	// Withheld says that no slot is granted for now, because another server may grant them. Requests wait for the endpoint as for
 	// one whose slots are taken, and the pool's Limit leaves it out.
@@ -126,6 +117,9 @@ type Request struct {
 	// Excluded are endpoints that it must not get either, and neither would its client's next request: the expected wait and Retry-After
 	// count only the slots of the others.
 	Excluded Exclusions
+
+	// Balance is what the choice of the endpoint goes by; nil: nothing is known. The caller must not change it.
+	Balance *balance.Request
 
 	// Progress, if set, is called with the request's progress: when it begins to wait, then once a second. Acquire calls it,
 	// and cannot return a permit meanwhile.

@@ -1,0 +1,49 @@
+package admission_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"colonnade/balance"
+	"colonnade/permits"
+)
+
+// wantAdapterAt expects that a request for an adapter gets a slot of an endpoint, by its ID, for a reason.
+func (s *scenario) wantAdapterAt(adapter, id string, why balance.Why, when string) {
+	s.Helper()
+	g, err := acquire(s.pool("a"), context.Background(), permits.Request{Account: "acme", MaxExpected: -1, Balance: &balance.Request{Adapter: adapter}})
+	if err != nil {
+		s.Fatal(err)
+	}
+	if g.Endpoint.ID != id || g.Why() != why {
+		s.Errorf("%s: %s is sent to %s (%s), want %s (%s)", when, adapter, g.Endpoint.ID, g.Why(), id, why)
+	}
+	g.Release()
+}
+
+// The choice of the endpoint follows what documents, lists and metrics say of adapters, and forgets it when an engine has been out.
+func TestPermitsKnowTheAdaptersOfEngines(t *testing.T) {
+	play(t, func(s *scenario) {
+		s.put("key: defaults\npool: {balance: {policy: adapter_affinity}}\n---\n" + endpoints("a", 4, "one", "two") + "adapters: [said-v1]\nload_adapters: true\n" +
+			"---\nkey: models/said\npool: a\nadapter: said-v1\n---\nkey: models/listed\npool: a\nadapter: listed-v1\nupstream_name: by-another-name\n" +
+			"---\nkey: models/used\npool: a\nadapter: used-v1\n---\nkey: models/sent\npool: a\nadapter: sent-v1\n")
+		synctest.Wait()
+		s.wantAdapterAt("said-v1", "two", balance.Adapter, "by its document")
+		s.NoteModels("http://two:8000", []string{"base", "by-another-name"})
+		s.wantAdapterAt("listed-v1", "two", balance.Adapter, "by its list")
+		s.NoteAdapters("http://two:8000", []string{"used-v1"})
+		s.wantAdapterAt("used-v1", "two", balance.Adapter, "by its metrics")
+		s.wantAdapterAt("sent-v1", "one", balance.AdapterNew, "when no other adapter is at the endpoint")
+		s.wantAdapterAt("sent-v1", "one", balance.Adapter, "when it was sent there before")
+		s.setHealth("one", errors.New("refused"))
+		time.Sleep(time.Minute)
+		s.setHealth("one", nil)
+		time.Sleep(time.Minute)
+		s.wantAdapterAt("sent-v1", "one", balance.AdapterNew, "when the engine has been out")
+		s.put("key: models/late\npool: a\nadapter: late-v1\n---\n" + endpoints("a", 4, "two") + "adapters: [late-v1]\nload_adapters: true\n")
+		s.wantAdapterAt("late-v1", "two", balance.Adapter, "by a document that has changed")
+	})
+}

@@ -1,0 +1,48 @@
+package balance
+
+import (
+	"testing"
+	"testing/synctest"
+
+	"colonnade/balance"
+)
+
+// one runs a traffic at a speed relative to its own.
+func one(t *testing.T, traffic *Traffic, speed float64, policy balance.Config, oracle bool) (f Figures) {
+	t.Helper()
+	synctest.Test(t, func(*testing.T) {
+		f = Simulate(Config{Policy: policy, Oracle: oracle, Traffic: traffic, Endpoints: 8, Timing: DefaultTiming(), Speed: speed})
+	})
+	return f
+}
+
+func first(t *Traffic, n int) *Traffic {
+	short := *t
+	short.Requests = t.Requests[:n]
+	return &short
+}
+
+// The oracle finds more in the caches than the least loaded endpoint has, a run depends on nothing but its seed, and slots are never exceeded.
+func TestOracleFindsMore(t *testing.T) {
+	traffic, err := Mooncake(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	traffic = first(traffic, 600)
+	least := one(t, traffic, 1, balance.Config{}, false)
+	oracle := one(t, traffic, 1, balance.Config{Policy: balance.PrefixAffinity, LoadFactor: 1.25}, true)
+	if again := one(t, traffic, 1, balance.Config{}, false); again.Hits != least.Hits || again.TTFT99 != least.TTFT99 {
+		t.Errorf("the same run found %+v, then %+v", least, again)
+	}
+	if oracle.Hits < 1.2*least.Hits || oracle.PeakOver != 0 || least.PeakOver != 0 {
+		t.Errorf("the oracle found %+v, and least loaded %+v", oracle, least)
+	}
+}
+
+// With more load than the engines can serve, accounts wait, and get equal shares.
+func TestBacklogIsShared(t *testing.T) {
+	f := one(t, Chats(1, 40, 1500), 1, balance.Config{}, false)
+	if f.Jain < 0.98 || f.Refused == 0 {
+		t.Errorf("in overload: %+v", f)
+	}
+}

@@ -1,0 +1,70 @@
+package balance
+
+import (
+	"time"
+
+	"colonnade/balance"
+)
+
+// Contestant is a policy with its settings, as documents have them.
+type Contestant struct {
+	Name   string
+	Policy balance.Config
+	Wait   time.Duration // balance.wait
+	Oracle bool
+}
+
+// Contestants are the policies that are compared. The last is the oracle, and the one before it that of requests that wait.
+func Contestants() []Contestant {
+	index := balance.Config{Policy: balance.PrefixAffinity, LoadFactor: 1.25, IndexBytes: 64 << 20, MaxAge: time.Hour}
+	ring, session, score := index, index, index
+	ring.ByRing = true
+	session.Policy = balance.ConsistentHash
+	score.Policy, score.Weights = balance.Score, balance.Weights{Prefix: 3, Load: 1, Latency: 1}
+	const wait = 2 * time.Second
+	return []Contestant{
+		{Name: "round_robin", Policy: balance.Config{Policy: balance.RoundRobin}},
+		{Name: "least_loaded"},
+		{Name: "least_latency", Policy: balance.Config{Policy: balance.LeastLatency}},
+		{Name: "consistent_hash", Policy: session},
+		{Name: "prefix_affinity, ring", Policy: ring},
+		{Name: "prefix_affinity, index", Policy: index},
+		{Name: "prefix_affinity, index, wait: 2s", Policy: index, Wait: wait},
+		{Name: "score", Policy: score},
+		{Name: "oracle, wait: 2s", Policy: index, Wait: wait, Oracle: true},
+		{Name: "oracle", Policy: index, Oracle: true},
+	}
+}
+
+// Loads are the loads that are compared, relative to what eight engines can serve by least_loaded.
+func Loads() []float64 { return []float64{0.5, 0.75, 1, 1.25, 1.5} }
+
+// Eight engines serve so many requests a second by least_loaded, with their usual timing.
+const (
+	mooncakeCapacity = 5.7
+	chatsCapacity    = 18.7
+)
+
+// Workload is a traffic and what the engines can serve of it.
+type Workload struct {
+	Name     string
+	Traffic  *Traffic
+	Capacity float64 // requests a second
+}
+
+// Workloads returns the traffics of a seed.
+func Workloads(seed uint64) ([]Workload, error) {
+	mooncake, err := Mooncake(seed)
+	if err != nil {
+		return nil, err
+	}
+	return []Workload{{"chats", Chats(seed, 12, 4000), chatsCapacity}, {"mooncake", mooncake, mooncakeCapacity}}, nil
+}
+
+// At returns the run of a contestant at a load.
+func (w *Workload) At(load float64, c *Contestant) Config {
+	return Config{
+		Policy: c.Policy, PreferWait: c.Wait, Oracle: c.Oracle, Traffic: w.Traffic, Endpoints: 8, Timing: DefaultTiming(),
+		Speed: load * w.Capacity / w.Traffic.Rate(),
+	}
+}

@@ -1,0 +1,4 @@
+package permits
+
+// MaxDeclined is maxDeclined, for tests.
+const MaxDeclined = maxDeclined
