@@ -17,6 +17,7 @@ import (
 	"colonnade/fleet/document"
 	"colonnade/internal/simengine"
 	"colonnade/internal/testkit"
+	"colonnade/openai"
 	"colonnade/reasons"
 )
 
@@ -110,6 +111,27 @@ func TestAskAgainWhileAPageFails(t *testing.T) {
 	f("tei", "/info", http.StatusTooManyRequests)
 	f("ollama", "/api/version", http.StatusInternalServerError)
 	f("ollama", "/api/tags", http.StatusBadGateway)
+}
+
+// An entry answers Ollama's clients, and is no Ollama to who looks for engines.
+func TestAskAnEntry(t *testing.T) {
+	t.Parallel()
+	pages := map[string]string{
+		"/api/version": string(openai.AppendOllamaVersion(nil)),
+		"/api/tags":    string(openai.AppendModelList(nil, []openai.ModelInfo{{ID: "m"}}, openai.DialectOllama)),
+		"/v1/models":   string(openai.AppendModelList(nil, []openai.ModelInfo{{ID: "m", OwnedBy: "colonnade"}}, openai.DialectOpenAI)),
+	}
+	found := ask(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if pages[r.URL.Path] == "" {
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, pages[r.URL.Path])
+	}))
+	if found.Kind != "openai" || len(found.Models) != 1 || found.Models[0].Upstream != "m" {
+		t.Errorf("found %+v", found)
+	}
 }
 
 // The simulated engine answers questions about itself, and health checks, as the kind that it plays.

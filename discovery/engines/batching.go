@@ -2,6 +2,7 @@ package engines
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 
 	"colonnade/fleet"
@@ -22,7 +23,7 @@ func (q inquiry) vllm(ctx context.Context, list modelList) (*Engine, error) {
 	}
 	p.into(&version)
 	e.Version = version.Version
-	if e.Slots, err = q.vllmSlots(ctx); err != nil {
+	if err := q.vllmConfig(ctx, e); err != nil {
 		return nil, err
 	}
 	if e.Slots == 0 {
@@ -42,8 +43,9 @@ func (q inquiry) vllm(ctx context.Context, list modelList) (*Engine, error) {
 	return e, nil
 }
 
-// vllmSlots returns how many requests run at once, on all of the server's data-parallel ranks; 0 without development mode.
-func (q inquiry) vllmSlots(ctx context.Context) (int, error) {
+// vllmConfig reads what vLLM shows in its development mode: how many requests run at once, on all of the server's data-parallel ranks, and
+// where these publish events.
+func (q inquiry) vllmConfig(ctx context.Context, e *Engine) error {
 	var info struct {
 		Config struct {
 			Scheduler struct {
@@ -55,11 +57,12 @@ func (q inquiry) vllmSlots(ctx context.Context) (int, error) {
 				HybridLB   bool `json:"data_parallel_hybrid_lb"`
 				Local      int  `json:"data_parallel_size_local"`
 			} `json:"parallel_config"`
+			Events eventsConfig `json:"kv_events_config"`
 		} `json:"vllm_config"` // a text in versions that do not know config_format
 	}
 	p, err := q.optional(ctx, "/server_info?config_format=json")
 	if err != nil {
-		return 0, err
+		return err
 	}
 	p.into(&info)
 	ranks := info.Config.Parallel.Size
@@ -69,7 +72,11 @@ func (q inquiry) vllmSlots(ctx context.Context) (int, error) {
 	case info.Config.Parallel.HybridLB:
 		ranks = info.Config.Parallel.Local
 	}
-	return clampSlots(info.Config.Scheduler.MaxNumSeqs, ranks), nil
+	e.Slots = clampSlots(info.Config.Scheduler.MaxNumSeqs, ranks)
+	if !info.Config.Parallel.ExternalLB && !info.Config.Parallel.HybridLB { // whose ranks begin with another one
+		e.KVEvents = info.Config.Events.address(e.URL, ranks)
+	}
+	return nil
 }
 
 // vllmType returns which API the models answer: "" if the server does not show it. vLLM has the paths of the tasks that its model
@@ -110,9 +117,10 @@ func (q inquiry) sglang(ctx context.Context, list modelList) (*Engine, error) {
 		return nil, err
 	}
 	var server struct {
-		Version     string `json:"version"`
-		MaxRunning  int    `json:"max_running_requests"` // as configured; null by default
-		DataRanks   int    `json:"dp_size"`
+		Version     string          `json:"version"`
+		MaxRunning  int             `json:"max_running_requests"` // as configured; null by default
+		DataRanks   int             `json:"dp_size"`
+		Events      json.RawMessage `json:"kv_events_config"` // as its flag had it; null by default
 		RankReports []struct {
 			MaxRunning int `json:"effective_max_running_requests_per_dp"`
 		} `json:"internal_states"`
@@ -120,7 +128,7 @@ func (q inquiry) sglang(ctx context.Context, list modelList) (*Engine, error) {
 	if err := q.either(ctx, &server, "/server_info", "/get_server_info"); err != nil {
 		return nil, err
 	}
-	e.Version = server.Version
+	e.Version, e.KVEvents = server.Version, eventsOf(server.Events).address(e.URL, server.DataRanks)
 	for _, rank := range server.RankReports {
 		e.Slots = clampSlots(e.Slots+max(rank.MaxRunning, 0), 1)
 	}

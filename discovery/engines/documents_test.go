@@ -160,7 +160,7 @@ key: endpoints/local/gpu3-8000
 url: http://gpu3:8000
 engine: tei
 pool: bge-reranker-large
-paths: {/v1/rerank: /rerank}
+paths: {"/v1/rerank": "/rerank"}
 ---
 key: models/bge-reranker-large
 # At most 512 tokens.

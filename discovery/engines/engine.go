@@ -9,12 +9,13 @@ import (
 
 // Engine is what an engine says about itself.
 type Engine struct {
-	URL     string // as documents have it: without a trailing /v1 or slash
-	Kind    string // one of fleet.Engines
-	Version string // "" = it does not say
-	Models  []Model
-	Slots   int      // requests that it runs at once; 0 = it does not say
-	Notes   []string // sentences about what was assumed or left out
+	URL      string // as documents have it: without a trailing /v1 or slash
+	Kind     string // one of fleet.Engines
+	Version  string // "" = it does not say
+	Models   []Model
+	Slots    int      // requests that it runs at once; 0 = it does not say
+	KVEvents string   // where it publishes events of its KV cache, as documents have it; "" = nowhere, or it does not say
+	Notes    []string // sentences about what was assumed or left out
 }
 
 // Model is a model that an engine serves.

@@ -176,7 +176,7 @@ func (f *Finder) answered(t *target, e *Engine, first bool) error {
 		f.c.Report(line)
 	}
 	if !reflect.DeepEqual(t.answer, e) {
-		for _, line := range foundLines(e) {
+		for _, line := range e.Lines() {
 			f.c.Report(line)
 		}
 	}

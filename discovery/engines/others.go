@@ -49,8 +49,9 @@ func (q inquiry) ollama(ctx context.Context) (*Engine, error) {
 	}
 	var version struct {
 		Version string `json:"version"`
+		Gateway string `json:"gateway"` // of an entry, whose models are not Ollama's
 	}
-	if !p.into(&version) || version.Version == "" {
+	if !p.into(&version) || version.Version == "" || version.Gateway != "" {
 		return nil, nil
 	}
 	if p, err = q.probe(ctx, "/api/tags", "ollama"); err != nil {

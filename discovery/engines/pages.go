@@ -31,15 +31,23 @@ type inquiry struct {
 	url    string
 	client *http.Client
 	before *Engine // its last answer; nil = none
+	key    string  // its API key; "" = none
+
+	keyAdvice string        // what to do about an engine that wants another key
+	pageTime  time.Duration // bound of each page
 }
 
 // newInquiry returns an inquiry whose name is resolved anew: it begins without connections. The caller closes the client's idle connections.
 func newInquiry(url string) inquiry {
-	return inquiry{url: url, client: &http.Client{
-		// No proxy: forwarding/transport uses none either.
-		Transport:     &http.Transport{MaxResponseHeaderBytes: headSize, MaxConnsPerHost: 1},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}
+	return inquiry{
+		url: url, pageTime: pageTime,
+		keyAdvice: "describe it in a document endpoints/<colo>/<endpoint> with a credential (flag -config), or start it without a key",
+		client: &http.Client{
+			// No proxy: forwarding/transport uses none either.
+			Transport:     &http.Transport{MaxResponseHeaderBytes: headSize, MaxConnsPerHost: 1},
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+	}
 }
 
 // page is an answer that has a meaning: its status is below 500 and none of 401, 403 and 429.
@@ -59,9 +67,7 @@ func (q inquiry) get(ctx context.Context, path string) (page, error) {
 	}
 	switch {
 	case p.status == http.StatusUnauthorized || p.status == http.StatusForbidden:
-		return p, &NotEngineError{URL: q.url, Answer: p.String(),
-			Advice: "it wants an API key: describe it in a document endpoints/<colo>/<endpoint> with a credential (flag -config), " +
-				"or start it without a key"}
+		return p, &NotEngineError{URL: q.url, Answer: p.String(), Advice: "it wants an API key: " + q.keyAdvice}
 	case p.failed():
 		return p, q.notUp(errors.New(p.String()))
 	case p.status >= 300 && p.status < 400:
@@ -99,7 +105,7 @@ func (q inquiry) post(ctx context.Context, path string, body any) (page, error) 
 }
 
 func (q inquiry) do(ctx context.Context, method, path, body string) (page, error) {
-	ctx, cancel := context.WithTimeout(ctx, pageTime)
+	ctx, cancel := context.WithTimeout(ctx, q.pageTime)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, method, q.url+path, strings.NewReader(body))
 	if err != nil {
@@ -107,6 +113,9 @@ func (q inquiry) do(ctx context.Context, method, path, body string) (page, error
 	}
 	request.Header.Set("User-Agent", userAgent)
 	request.Header.Set("Accept", contentJSON)
+	if q.key != "" {
+		request.Header.Set("Authorization", "Bearer "+q.key)
+	}
 	if body != "" {
 		request.Header.Set("Content-Type", contentJSON)
 	}
@@ -191,13 +200,13 @@ func (q inquiry) failure(err error) error {
 		return &NotEngineError{URL: q.url, Answer: "it does not speak HTTP: " + printable(text[strings.Index(text, "malformed HTTP"):]),
 			Advice: giveEngine + "; an engine with TLS has a URL with https://"}
 	}
-	return q.notUp(shorter(err))
+	return q.notUp(q.shorter(err))
 }
 
 func (q inquiry) notUp(reason error) error { return fmt.Errorf("%s: %w", q.url, reason) }
 
 // shorter returns an error as operators read it. It has no port of this side, so that it is the same each time.
-func shorter(err error) error {
+func (q inquiry) shorter(err error) error {
 	name, timeout, number := (*net.DNSError)(nil), net.Error(nil), syscall.Errno(0)
 	switch {
 	case errors.As(err, &name):
@@ -205,7 +214,7 @@ func shorter(err error) error {
 	case errors.Is(err, context.Canceled):
 		return err
 	case errors.As(err, &timeout) && timeout.Timeout():
-		return fmt.Errorf("no answer within %v", pageTime)
+		return fmt.Errorf("no answer within %v", q.pageTime)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE),
 		strings.Contains(err.Error(), "server closed idle connection"):
 		return errors.New("it closes the connection without an answer")

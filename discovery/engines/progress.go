@@ -47,8 +47,8 @@ func (w *waiting) answered(url string, known bool) string {
 	return line
 }
 
-// foundLines returns what was found and what was assumed.
-func foundLines(e *Engine) []string {
+// Lines returns what was found and what was assumed, for the operator.
+func (e *Engine) Lines() []string {
 	value, _ := concurrency(e)
 	if value == "" {
 		value = "the default for " + e.Kind

@@ -34,6 +34,8 @@ func writeColo(colo string) document.Raw {
 	return t.raw(fleet.KindColo.Key(colo))
 }
 
+const poolQueue = "{limit: 256, per_account: 64, max_wait: 10s}"
+
 func writePool(p pool) document.Raw {
 	var t text
 	if len(p.engines) > 1 {
@@ -41,7 +43,7 @@ func writePool(p pool) document.Raw {
 	} else {
 		t.comment("One engine.")
 	}
-	t.field("queue", "{limit: 256, per_account: 64, max_wait: 10s}")
+	t.field("queue", poolQueue)
 	return t.raw(fleet.KindPool.Key(p.name))
 }
 
@@ -62,8 +64,11 @@ func writeEndpoint(colo, pool string, e *Engine) document.Raw {
 	if names := upstreamNames(e); names != "" {
 		t.field("names", names)
 	}
+	if e.KVEvents != "" {
+		t.field("kv_events", scalar(e.KVEvents))
+	}
 	if e.Kind == "tei" && e.Models[0].Type == typeRerank {
-		t.field("paths", "{/v1/rerank: /rerank}")
+		t.field("paths", `{"/v1/rerank": "/rerank"}`)
 	}
 	return t.raw(fleet.KindEndpoint.Key(colo, endpointID(e.URL)))
 }
