@@ -121,7 +121,7 @@ func TestBinaryTokenIsLikeJSON(t *testing.T) {
 		for i, protocol := range []int{hop.BinaryTokenProtocol - 1, hop.BinaryTokenProtocol} {
 			to := toAms()
 			to.Protocol = protocol
-			token, err := keys.Sign(h, both, to, testTime)
+			token, err := keys.Sign(&h, both, &to, testTime)
 			if err != nil || !strings.HasPrefix(token, []string{"v2.", "v3."}[i]) {
 				t.Fatalf("to protocol %d: %.20q, %v", protocol, token, err)
 			}
@@ -218,7 +218,7 @@ func TestStopsThatDoNotFitInBinary(t *testing.T) {
 	}
 	h := testHop()
 	h.ClientRequestID = strings.Repeat("x", 8<<10)
-	if _, err := keys.Sign(h, hop.NewSequence("boot"), newer(), testTime); err == nil {
+	if _, err := keys.Sign(&h, hop.NewSequence("boot"), new(newer()), testTime); err == nil {
 		t.Error("a token that is too long is signed")
 	}
 }
@@ -229,7 +229,7 @@ func TestBoundsInBinary(t *testing.T) {
 	for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 		h := testHop()
 		h.ReturnProbability = bad
-		if _, err := keys.Sign(h, hop.NewSequence("boot"), newer(), testTime); err == nil {
+		if _, err := keys.Sign(&h, hop.NewSequence("boot"), new(newer()), testTime); err == nil {
 			t.Errorf("%v is signed", bad)
 		}
 	}
@@ -296,7 +296,7 @@ func BenchmarkSign(b *testing.B) {
 	to.Body = bytes.Repeat([]byte("x"), 1024)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := keys.Sign(testHop(), sequence, to, testTime); err != nil {
+		if _, err := keys.Sign(new(testHop()), sequence, &to, testTime); err != nil {
 			b.Fatal(err)
 		}
 	}

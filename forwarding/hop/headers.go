@@ -22,18 +22,21 @@ const (
 	// HeaderTook is for how long the server of a colo has had a request, from its head until that of the response, in microseconds.
 	HeaderTook = "x-colonnade-took-us"
 
-	HeaderRequestID    = "x-request-id"
-	HeaderAnthropicID  = "request-id" // the same, where Anthropic's SDKs read it
-	HeaderColo         = "x-colonnade-colo"
-	HeaderColoPath     = "x-colonnade-colo-path" // colos that were asked, in order, if there are several
-	HeaderModel        = "x-colonnade-model"     // of a request without a model in its body; of an answer, if other models could have served
-	HeaderQueuedMS     = "x-colonnade-queued-ms"
-	HeaderAttempts     = "x-colonnade-attempts"
-	HeaderCaptured     = "x-colonnade-captured" // until when the requests of the account are captured
-	HeaderReason       = "x-colonnade-reason"
-	HeaderRetryAfter   = "retry-after"
-	HeaderRetryAfterMS = "retry-after-ms"
-	HeaderShouldRetry  = "x-should-retry"
+	HeaderRequestID   = "x-request-id"
+	HeaderAnthropicID = "request-id" // the same, where Anthropic's SDKs read it
+	HeaderColo        = "x-colonnade-colo"
+	HeaderColoPath    = "x-colonnade-colo-path" // colos that were asked, in order, if there are several
+	HeaderModel       = "x-colonnade-model"     // of a request without a model in its body; of an answer, if other models could have served
+	HeaderQueuedMS    = "x-colonnade-queued-ms"
+	HeaderAttempts    = "x-colonnade-attempts"
+	// HeaderEndpointReason names the endpoint that has served a request, with the policy and the reason of its choice. An entry asks for it with the
+	// value 1, for accounts of operators.
+	HeaderEndpointReason = "x-colonnade-endpoint-reason"
+	HeaderCaptured       = "x-colonnade-captured" // until when the requests of the account are captured
+	HeaderReason         = "x-colonnade-reason"
+	HeaderRetryAfter     = "retry-after"
+	HeaderRetryAfterMS   = "retry-after-ms"
+	HeaderShouldRetry    = "x-should-retry"
 
 	HeaderLimitRequests     = "x-ratelimit-limit-requests"
 	HeaderRemainingRequests = "x-ratelimit-remaining-requests"
@@ -50,6 +53,7 @@ const (
 	HeaderForceColo            = "x-colonnade-force-colo"
 	HeaderStainlessTimeout     = "x-stainless-timeout"
 	HeaderStainlessReadTimeout = "x-stainless-read-timeout"
+	HeaderSessionAffinity      = "x-session-affinity"
 	HeaderTraceParent          = "traceparent"
 	HeaderTraceState           = "tracestate"
 )

@@ -154,7 +154,7 @@ func TestStopsThatDoNotFit(t *testing.T) {
 	f(1<<20, 11, long)
 	h := onwardToken()
 	h.ClientRequestID = strings.Repeat("x", 8<<10)
-	if token, err := keys.Sign(h, hop.NewSequence("boot"), toAms(), testTime); err == nil {
+	if token, err := keys.Sign(&h, hop.NewSequence("boot"), new(toAms()), testTime); err == nil {
 		t.Errorf("a token of %d bytes is signed", len(token))
 	}
 }
@@ -242,7 +242,7 @@ func FuzzOnward(f *testing.F) {
 		to := testTarget()
 		to.Audience = hop.NodeName(colo, "n")
 		receiver, _ := hop.SplitNodeName(to.Audience)
-		signed, err := keys.Sign(h, hop.NewSequence("boot"), to, testTime)
+		signed, err := keys.Sign(&h, hop.NewSequence("boot"), &to, testTime)
 		if err != nil {
 			return // too long
 		}

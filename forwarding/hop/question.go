@@ -12,6 +12,8 @@ const (
 	PathSessionUsage = "/colonnade/v1/session-usage"
 	// PathModelFacts is for entries: the answer is what engines of the colo say about models, an openai.ModelFact by the name of each, as JSON.
 	PathModelFacts = "/colonnade/v1/model-facts"
+	// PathLearned is for the other servers of a colo: the answer is what this server has learned of a pool, as JSON, or 404 if that is nothing.
+	PathLearned = "/colonnade/v1/learned"
 	// PathLink is for nodes that send requests: the answer is 101, after which the connection carries many of them. See package link.
 	PathLink = "/colonnade/v1/link"
 )
@@ -33,9 +35,11 @@ type SessionUsage struct {
 	Reported   bool `json:"reported"`   // the engine has reported usage
 }
 
-// Parameters of the query of [PathOwned].
+// Parameters of the query of [PathOwned] and, but for the first two, of [PathLearned].
 const (
 	ParamAbout = "about" // boot id of the process that is asked about
 	ParamFrom  = "from"  // boot id of the process that asks
 	ParamColo  = "colo"  // of both servers
+	ParamPool  = "pool"  // name of the pool
+	ParamBytes = "bytes" // that the answer may have, of [PathLearned]; without it, what every version takes
 )

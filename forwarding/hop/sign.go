@@ -47,16 +47,17 @@ func (v *Verified) VerifyBody(body []byte) error {
 	return nil
 }
 
-// Sign returns h as a token for b, issued now, with the next number of s. It leaves out the last stops of h.Onward that do not fit.
-func (k *Keys) Sign(h Token, s *Sequence, b Binding, now time.Time) (string, error) {
+// Sign returns h as a token for b, issued now, with the next number of s. It changes h accordingly, and takes the last stops of h.Onward away
+// that do not fit.
+func (k *Keys) Sign(h *Token, s *Sequence, b *Binding, now time.Time) (string, error) {
 	h.Issued, h.Boot, h.Issuer, h.Number = now.Unix(), s.boot, s.issuer, s.next()
 	if h.Headers != nil {
 		h.Headers = &MoreHeaders{Names: h.Headers.Names, Sum: b.sumHeaders(h.Headers.Names)}
 	}
 	if b.Protocol < BinaryTokenProtocol {
-		return k.signJSON(h, &b)
+		return k.signJSON(h, b)
 	}
-	return k.signBinary(&h, &b)
+	return k.signBinary(h, b)
 }
 
 // signBinary returns a token in binary: the version, and in one encoding the body's digest, the payload and the signature.
@@ -89,11 +90,12 @@ func (k *Keys) signBinary(h *Token, b *Binding) (string, error) {
 }
 
 // signJSON returns a token in JSON.
-func (k *Keys) signJSON(h Token, b *Binding) (string, error) {
-	payload, err := json.Marshal(h)
+func (k *Keys) signJSON(t *Token, b *Binding) (string, error) {
+	h := *t // which json moves to the heap
+	payload, err := json.Marshal(&h)
 	for room := cmp.Or(b.MaxToken, maxTokenSize); err == nil && len(h.Onward) > 0 && tokenSize(payload) > min(room, maxTokenSize); {
 		h.Onward = h.Onward[:len(h.Onward)-1]
-		payload, err = json.Marshal(h)
+		payload, err = json.Marshal(&h)
 	}
 	if err != nil {
 		return "", fmt.Errorf("cannot encode hop token: %w", err)
@@ -126,26 +128,24 @@ func tokenSize(payload []byte) int {
 // VerifyHead returns the content of token if one of the keys has signed it for b within ten minutes. The error wraps [ErrBadToken].
 // b.Body is not used: once the body has arrived, the caller must call [Verified.VerifyBody]. The token may have been used before:
 // see [ReplayGuard].
-func (k *Keys) VerifyHead(token []byte, b Binding, now time.Time) (Verified, error) {
-	var v Verified
-	var err error
+func (k *Keys) VerifyHead(token []byte, b Binding, now time.Time) (*Verified, error) {
+	v := new(Verified)
+	verify := k.verifyJSON
 	if bytes.HasPrefix(token, []byte(binaryVersion)) {
-		err = k.verifyBinary(&v, token, &b)
-	} else {
-		v, err = k.verifyJSON(token, &b)
+		verify = k.verifyBinary
 	}
-	if err != nil {
-		return Verified{}, err
+	if err := verify(v, token, &b); err != nil {
+		return nil, err
 	}
 	if more := v.Token.Headers; more != nil && subtle.ConstantTimeCompare(more.Sum, b.sumHeaders(more.Names)) == 0 {
-		return Verified{}, fmt.Errorf("%w: signed for other values of the headers %q", ErrBadToken, more.Names)
+		return nil, fmt.Errorf("%w: signed for other values of the headers %q", ErrBadToken, more.Names)
 	}
 	if age := now.Sub(time.Unix(v.Token.Issued, 0)); age.Abs() > tokenLifetime {
-		return Verified{}, fmt.Errorf("%w: issued %s ago by our clock; clocks may be at most 10m apart",
+		return nil, fmt.Errorf("%w: issued %s ago by our clock; clocks may be at most 10m apart",
 			ErrBadToken, age.Round(time.Second))
 	}
 	if err := v.checkOnward(b.Audience); err != nil {
-		return Verified{}, fmt.Errorf("%w: onward: %w", ErrBadToken, err)
+		return nil, fmt.Errorf("%w: onward: %w", ErrBadToken, err)
 	}
 	return v, nil
 }
@@ -208,20 +208,20 @@ func appendDecoded(dst, encoded []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// verifyJSON returns the content of a token in JSON, if one of the keys has signed it.
-func (k *Keys) verifyJSON(token []byte, b *Binding) (Verified, error) {
+// verifyJSON takes the content of a token in JSON, if one of the keys has signed it.
+func (k *Keys) verifyJSON(v *Verified, token []byte, b *Binding) error {
 	parts, err := splitToken(string(token))
 	if err != nil {
-		return Verified{}, err
+		return err
 	}
-	v := Verified{digest: bodyDigest(parts.seal[:sha256.Size]), Old: parts.old}
+	v.digest, v.Old = bodyDigest(parts.seal[:sha256.Size]), parts.old
 	if !k.signed(&parts, b, &v.digest) {
-		return Verified{}, errNotSigned
+		return errNotSigned
 	}
 	if err := json.Unmarshal(parts.payload, &v.Token); err != nil {
-		return Verified{}, fmt.Errorf("%w: payload: %w", ErrBadToken, err)
+		return fmt.Errorf("%w: payload: %w", ErrBadToken, err)
 	}
-	return v, nil
+	return nil
 }
 
 // tokenParts are the payload of a token in JSON, and its seal: the body's digest and the signature.

@@ -51,7 +51,7 @@ func testHop() hop.Token {
 
 func mustSign(t testing.TB, k *hop.Keys, h hop.Token, to hop.Binding) string {
 	t.Helper()
-	token, err := k.Sign(h, hop.NewSequence("boot"), to, testTime)
+	token, err := k.Sign(&h, hop.NewSequence("boot"), &to, testTime)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -240,7 +240,7 @@ func BenchmarkSignVerify(b *testing.B) {
 			to.Body, to.Protocol = bytes.Repeat([]byte("x"), 1024), protocol
 			b.ReportAllocs()
 			for b.Loop() {
-				token, _ := keys.Sign(testHop(), sequence, to, testTime)
+				token, _ := keys.Sign(new(testHop()), sequence, &to, testTime)
 				if _, err := verify(keys, token, to, testTime); err != nil {
 					b.Fatal(err)
 				}

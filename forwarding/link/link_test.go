@@ -15,7 +15,7 @@ import (
 )
 
 // patience bounds what must happen at all.
-const patience = 20 * time.Second
+const patience = 2 * time.Minute
 
 // pair is a client's and a server's end of one link. Accepted streams are served by a function, each by a goroutine.
 type pair struct {

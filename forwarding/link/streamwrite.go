@@ -174,6 +174,19 @@ func (s *Stream) tryWrite(p []byte) (n int, err error) {
 	return n, nil
 }
 
+// HasRoom reports whether Write would take n bytes without waiting, or fail.
+func (s *Stream) HasRoom(n int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.checkWriteLocked() != nil {
+		return true
+	}
+	sender := &s.link.sender
+	sender.mu.Lock()
+	defer sender.mu.Unlock()
+	return s.credit >= n && sender.hasRoomLocked(s)
+}
+
 // granted lets the stream send n bytes more. The link's reader calls it.
 func (s *Stream) granted(n uint32) error {
 	s.mu.Lock()

@@ -34,3 +34,11 @@ func writeNow(fd int, p []byte) (int, error) {
 	}
 	return int(n), nil
 }
+
+// writableNow reports whether a socket takes more, or has failed.
+func writableNow(fd int) bool {
+	fds := [1]unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}
+	var noWait unix.Timespec
+	n, _, errno := syscall.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&fds)), 1, uintptr(unsafe.Pointer(&noWait)), 0, 0, 0)
+	return n > 0 || errno != 0
+}

@@ -67,17 +67,17 @@ var ErrNotSigned = errors.New("the request could not be signed")
 
 // To returns the path to a server.
 func (c *Client) To(s Server) Func {
-	return func(ctx context.Context, r *Request) (*Answer, error) { return c.do(ctx, s, r) }
+	s.Boot = usableBoot(s.Boot)
+	return func(ctx context.Context, r *Request) (*Answer, error) { return c.do(ctx, &s, r) }
 }
 
 // do sends the request. If the server refuses its token for one that may have been used before, usually since the server has been
 // restarted, it has done nothing: the request is signed and sent again, once.
-func (c *Client) do(ctx context.Context, to Server, r *Request) (*Answer, error) {
+func (c *Client) do(ctx context.Context, to *Server, r *Request) (*Answer, error) {
 	began := time.Now()
-	to.Boot = usableBoot(to.Boot)
-	sequence := c.sequences.to(&to)
-	answer, err := c.send(ctx, &to, r, sequence)
-	next := c.signAgain(&to, sequence, err)
+	sequence := c.sequences.to(to)
+	answer, err := c.send(ctx, to, r, sequence)
+	next := c.signAgain(to, sequence, err)
 	if next == nil {
 		return answer, err
 	}
@@ -86,7 +86,7 @@ func (c *Client) do(ctx context.Context, to Server, r *Request) (*Answer, error)
 	if again.Limits.FirstByte > 0 {
 		again.Limits.FirstByte = max(again.Limits.FirstByte-spent, time.Millisecond)
 	}
-	return c.send(ctx, &to, &again, next)
+	return c.send(ctx, to, &again, next)
 }
 
 // signAgain returns the sequence by which to sign a request again that failed with err, or nil if it must not be signed again.
@@ -104,25 +104,38 @@ func (c *Client) signAgain(to *Server, used *hop.Sequence, err error) *hop.Seque
 	return c.sequences.renew(to, used, refused.boot)
 }
 
-// send sends the request once. It signs it each time that the transport begins to send it.
+// send sends the request once.
 func (c *Client) send(ctx context.Context, to *Server, r *Request, sequence *hop.Sequence) (*Answer, error) {
+	response, err := c.Transport.Do(ctx, c.outgoing(to, r, sequence), transport.ReadOptions{
+		API: r.Route.API, Dialect: r.Route.Dialect, RequireFraming: true, TrackUsage: r.TakeUsage, StripUsage: r.StripUsage,
+		AnswerModel: r.AnswerModel,
+	})
+	if errors.Is(err, ErrNotSigned) {
+		return nil, &transport.ExchangeError{Phase: transport.PhaseConnect, Err: err}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c.read(response)
+}
+
+// outgoing returns the request as the transport sends it. It is signed each time that the transport begins to send it.
+func (c *Client) outgoing(to *Server, r *Request, sequence *hop.Sequence) *transport.Request {
 	method, path := r.line()
 	room := 0
 	if len(r.Token.Onward) > 0 && to.Protocol >= hop.NodeNamesProtocol {
 		room = r.roomForToken(to)
 	}
-	request := transport.Request{
+	request := &transport.Request{
 		Target: c.target(to),
 		Method: method, Path: path,
 		Sign: func() (transport.Field, error) {
-			signed, err := c.Keys.Sign(r.signable(to), sequence, hop.Binding{
+			var token hop.Token
+			r.setSignable(&token, to)
+			return c.sign(&token, sequence, &hop.Binding{
 				Audience: to.Audience(), Method: method, Target: path, AppendHeader: r.appendHeader, Body: r.Body,
 				Protocol: to.Protocol, MaxToken: room,
-			}, time.Now())
-			if err != nil {
-				err = fmt.Errorf("%w: %w", ErrNotSigned, err)
-			}
-			return transport.Field{Name: hop.HeaderToken, Value: signed}, err
+			})
 		},
 		Fields:         r.Fields,
 		Body:           r.Body,
@@ -135,17 +148,16 @@ func (c *Client) send(ctx context.Context, to *Server, r *Request, sequence *hop
 	if r.Handshake != nil {
 		request.Handshake = transport.NewHandshake(r.Handshake.Protocols) // with a key of its own
 	}
-	response, err := c.Transport.Do(ctx, &request, transport.ReadOptions{
-		API: r.Route.API, Dialect: r.Route.Dialect, RequireFraming: true, TrackUsage: r.TakeUsage, StripUsage: r.StripUsage,
-		AnswerModel: r.AnswerModel,
-	})
-	if errors.Is(err, ErrNotSigned) {
-		return nil, &transport.ExchangeError{Phase: transport.PhaseConnect, Err: err}
-	}
+	return request
+}
+
+// sign returns the header line with a token, which it changes.
+func (c *Client) sign(token *hop.Token, sequence *hop.Sequence, b *hop.Binding) (transport.Field, error) {
+	signed, err := c.Keys.Sign(token, sequence, b, time.Now())
 	if err != nil {
-		return nil, err
+		err = fmt.Errorf("%w: %w", ErrNotSigned, err)
 	}
-	return c.read(response)
+	return transport.Field{Name: hop.HeaderToken, Value: signed}, err
 }
 
 // isLong reports whether answers are megabytes. Over a link, they would be no cheaper, and the window of a stream would delay them where servers are far apart.
@@ -172,6 +184,7 @@ func (c *Client) read(response *transport.Response) (*Answer, error) {
 	if server := response.Header(hop.HeaderServedBy); hop.IsNodeName(server) {
 		a.ServedBy = server
 	}
+	a.EndpointReason = response.Header(hop.HeaderEndpointReason)
 	if load, err := hop.ParseLoad(response.Header(hop.HeaderLoad)); err == nil {
 		a.Load, a.HasLoad = load, true
 	}

@@ -2,6 +2,7 @@ package peer
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -86,6 +87,16 @@ func AppendForwarded(dst []transport.Field, ofModel []string, value func(name st
 	return dst
 }
 
+// AppendForNode appends the request headers that are for colo servers, and that no engine gets unless its model's document names them.
+func AppendForNode(dst []transport.Field, value func(name string) string) []transport.Field {
+	for _, name := range [...]string{hop.HeaderSessionAffinity, hop.HeaderEndpointReason} {
+		if v := value(name); v != "" && !slices.ContainsFunc(dst, func(f transport.Field) bool { return strings.EqualFold(f.Name, name) }) {
+			dst = append(dst, transport.Field{Name: name, Value: v})
+		}
+	}
+	return dst
+}
+
 // line returns the request's method, and its path with the query.
 func (r *Request) line() (method, path string) {
 	if r.Handshake == nil {
@@ -97,10 +108,10 @@ func (r *Request) line() (method, path string) {
 // appendHeader appends the value of the header line called name, for the signature.
 func (r *Request) appendHeader(dst []byte, name string) []byte { return append(dst, r.Field(name)...) }
 
-// signable returns the token as it is signed for a server: with the names of the further header lines that it signs, and as the server's
+// setSignable sets a token to that of the request as it is signed for a server: with the names of the further header lines that it signs, and as the server's
 // protocol has it.
-func (r *Request) signable(to *Server) hop.Token {
-	token := r.Token
+func (r *Request) setSignable(token *hop.Token, to *Server) {
+	*token = r.Token
 	token.Visited = to.names(token.Visited)
 	if to.Protocol < hop.NodeNamesProtocol {
 		token.Onward = nil
@@ -114,7 +125,6 @@ func (r *Request) signable(to *Server) hop.Token {
 	if names != nil {
 		token.Headers = &hop.MoreHeaders{Names: names}
 	}
-	return token
 }
 
 const (
@@ -155,6 +165,8 @@ type Answer struct {
 
 	// ServedBy is the [hop.NodeName] of the server whose engine has given the Response; empty = not known, or not served.
 	ServedBy string
+	// EndpointReason is the endpoint of the Response and why it was chosen, if the request asked for it with [hop.HeaderEndpointReason].
+	EndpointReason string
 	// Visits are the servers that did not serve the request, if a colo server has sent it on: that server first, and then the others in the
 	// order in which they were asked.
 	Visits []hop.Visit
@@ -163,11 +175,22 @@ type Answer struct {
 	HasTook bool
 	elapsed time.Duration // from sending the request, once the connection was made, until the head of the answer; 0 = not known
 
-	// Hooks of a Response whose body is relayed; each may be nil. The relaying goroutine calls OnChunk after each piece; OnOutcome once,
-	// before the client can know the outcome, with the time in which the client has blocked the relay; and OnClose once, last.
-	OnChunk   func()
-	OnOutcome func(end relay.Outcome, blocked time.Duration)
-	OnClose   func()
+	// Hooks of a Response whose body is relayed; each may be nil. The relaying goroutine calls OnChunk after each piece; OnExchangeEnd at most once,
+	// if the engine has said everything before the client has taken it; OnOutcome once, before the client can know the outcome; and OnClose once, last.
+	// blocked is the time in which the client has blocked the relay. Backlogs must be set with OnExchangeEnd.
+	OnChunk       func()
+	OnExchangeEnd func(blocked time.Duration)
+	Backlogs      *relay.Backlogs
+	OnOutcome     func(end relay.Outcome, blocked time.Duration)
+	OnClose       func()
+}
+
+// RelayBy makes r relay the Response, with OnChunk and OnExchangeEnd.
+func (a *Answer) RelayBy(r *relay.Relay) {
+	r.Response, r.OnChunk, r.Backlogs = a.Response, a.OnChunk, a.Backlogs
+	if a.OnExchangeEnd != nil {
+		r.OnExchangeEnd = func() { a.OnExchangeEnd(r.BlockedOnClient()) }
+	}
 }
 
 // Visit returns the answer as the visit to the server that has given it.

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -114,6 +115,17 @@ func (c *Client) SessionUsage(ctx context.Context, to Server, requestID string) 
 	return used, err
 }
 
+// Learned asks another server of the colo what it has learned of a pool, as JSON of at most so many bytes. A server that knows nothing of it, or is of an older version,
+// answers with a [*NoVerdictError]. ctx bounds the question.
+func (c *Client) Learned(ctx context.Context, to Server, pool string, bytes int) (text []byte, err error) {
+	query := url.Values{hop.ParamColo: {to.Colo}, hop.ParamPool: {pool}, hop.ParamBytes: {strconv.Itoa(bytes)}}
+	err = c.question(ctx, to, hop.PathLearned+"?"+query.Encode(), func(response *transport.Response) error {
+		text, err = readAnswer(response)
+		return err
+	})
+	return text, err
+}
+
 // ModelFacts is what engines say about models, by name.
 type ModelFacts map[string]openai.ModelFact
 
@@ -153,13 +165,10 @@ func (c *Client) newQuestion(to *Server, target string, sequence *hop.Sequence) 
 	return &transport.Request{
 		Target: c.target(to), Method: http.MethodGet, Path: target,
 		Sign: func() (transport.Field, error) {
-			signed, err := c.Keys.Sign(c.questionToken(to, target), sequence, hop.Binding{
+			token := c.questionToken(to, target)
+			return c.sign(&token, sequence, &hop.Binding{
 				Audience: to.Audience(), Method: http.MethodGet, Target: target, Protocol: to.Protocol,
-			}, time.Now())
-			if err != nil {
-				err = fmt.Errorf("%w: %w", ErrNotSigned, err)
-			}
-			return transport.Field{Name: hop.HeaderToken, Value: signed}, err
+			})
 		},
 	}
 }

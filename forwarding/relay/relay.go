@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -31,7 +32,7 @@ var errTruncated = errors.New("response truncated")
 //
 // OnOutcome is called exactly once, before the client can know the outcome: before the piece with the API's last event, or the last
 // byte, or the error event is written. OnClose is called exactly once after OnOutcome, and before the last byte is written: before
-// the last piece of a body of known length, and otherwise after the exchange with the server has ended. Both are called by the
+// the last piece of a body of known length, and otherwise after the exchange with the server has ended. All are called by the
 // goroutine that calls WriteTo or Close.
 type Relay struct {
 	Context   context.Context
@@ -42,13 +43,20 @@ type Relay struct {
 	OnChunk   func()        // called after each piece, and after many of them not after all; may be nil
 	OnOutcome func(Outcome)
 	OnClose   func()
-	OnWrite   func([]byte) // called with each piece of the body before it is written, also of an error event; may be nil
-	OnWritten func()       // called by Close, when nothing more is written; may be nil, and may be called more than once
+	// Backlogs, unless it is nil, lets the relay read ahead while its client does not take what was read before, so that the server need
+	// not wait. OnExchangeEnd, which must be set then, is called at most once, before OnOutcome: when the server has properly said everything and its
+	// exchange has ended, while the client still has to take what was read.
+	Backlogs      *Backlogs
+	OnExchangeEnd func()
+	OnWrite       func([]byte) // called with each piece of the body before it is written, also of an error event; may be nil
+	OnWritten     func()       // called by Close, when nothing more is written; may be nil, and may be called more than once
 	// EndUnknown means that nothing but the end of the engine's connection ends the response: it is completed with the reason
 	// close_delimited.
 	EndUnknown bool
 
-	chunked    bool // the client gets chunks of its connection, and no other coding
+	room       *netconn.RoomProbe // of the client; nil = nothing is read ahead
+	shareAfter int                // see followChunked; 0 = sharedAfter
+	chunked    bool               // the client gets chunks of its connection, and no other coding
 	outcomeSet bool
 	closed     bool
 	blocked    time.Duration
@@ -86,12 +94,25 @@ func (r *Relay) writeAll(w io.Writer) error {
 
 func (r *Relay) deliver(w io.Writer) (int64, error) {
 	r.watchContext()
+	if r.Backlogs != nil {
+		r.room = server.NewRoomProbe(r.Client)
+	}
+	var piece []byte // the next
+	var done bool
+	var err error
 	for {
-		piece, err := r.Response.Next()
-		if err != nil {
-			return r.Response.Size(), r.finish(w, err)
+		if len(piece) == 0 {
+			if piece, err = r.Response.Next(); err != nil {
+				return r.Response.Size(), r.finish(w, err)
+			}
 		}
 		if len(piece) == 0 {
+			continue
+		}
+		if r.blocks(len(piece)) {
+			if piece, done, err = r.readAhead(w, nil, piece); done {
+				return r.Response.Size(), err
+			}
 			continue
 		}
 		last := r.Response.Done()
@@ -117,42 +138,53 @@ func (r *Relay) deliver(w io.Writer) (int64, error) {
 			_, _ = r.Response.Next() // frees the connection, whose buffer held the piece
 			return r.Response.Size(), nil
 		}
-		if err := r.follow(w); err != nil {
+		if piece, done, err = r.follow(w); err != nil {
 			r.closeWith(r.writeFailed(err))
+		}
+		if done || err != nil {
 			return r.Response.Size(), err
 		}
 	}
 }
 
-// follow writes the pieces of a stream that need no decision.
-func (r *Relay) follow(w io.Writer) (err error) {
+// follow writes the pieces of a stream that need no decision. It returns what readAhead does.
+func (r *Relay) follow(w io.Writer) (next []byte, done bool, err error) {
 	if !r.Response.CanFollow() {
-		return nil
+		return nil, false, nil
 	}
 	if r.chunked {
 		if client := server.NewTryWriter(r.Client); client != nil {
-			return r.followChunked(client)
+			return r.followChunked(w, client)
 		}
 	}
+	var rest []byte
 	r.Response.Follow(func(piece []byte) bool {
+		if r.blocks(len(piece)) {
+			rest = bytes.Clone(piece)
+			return false
+		}
 		if err = r.send(w, piece); err == nil && r.OnChunk != nil {
 			r.OnChunk()
 		}
 		return err == nil
 	})
-	return err
+	if rest != nil {
+		return r.readAhead(w, nil, rest)
+	}
+	return nil, false, err
 }
 
 // followChunked is follow without waiting, so that one goroutine does it for many relays. It writes past fasthttp, whose buffer is empty
 // after each chunk. It waits only for a client that does not take a chunk at once.
-func (r *Relay) followChunked(client *netconn.TryWriter) error {
+func (r *Relay) followChunked(w io.Writer, client *netconn.TryWriter) (next []byte, done bool, err error) {
 	var chunk, rest []byte
 	written := 0
-	for after := sharedAfter; ; after *= 2 { // a client that is slow again and again is better served by the relay's own goroutine
+	for ; ; r.shareAfter *= 2 { // a client that is slow again and again is better served by the relay's own goroutine
+		r.shareAfter = max(r.shareAfter, sharedAfter)
 		if err := r.moveDeadline(time.Time{}); err != nil {
-			return err
+			return nil, false, err
 		}
-		r.Response.FollowShared(after, func(piece []byte) bool {
+		r.Response.FollowShared(r.shareAfter, func(piece []byte) bool {
 			if r.OnWrite != nil {
 				r.OnWrite(piece)
 			}
@@ -166,16 +198,20 @@ func (r *Relay) followChunked(client *netconn.TryWriter) error {
 			}
 			return true
 		})
+		if len(rest) > 0 && r.room != nil && r.Backlogs.begin() {
+			r.shareAfter *= 2
+			return r.readAhead(w, rest, nil)
+		}
 		if len(rest) > 0 {
 			if err := r.write(r.Client, rest); err != nil {
-				return err
+				return nil, false, err
 			}
 		}
 		if r.OnChunk != nil {
 			r.OnChunk()
 		}
 		if len(rest) == 0 { // what fasthttp writes may wait
-			return r.moveDeadline(time.Now().Add(r.stall()))
+			return nil, false, r.moveDeadline(time.Now().Add(r.stall()))
 		}
 		rest = nil
 	}
@@ -264,8 +300,9 @@ func (r *Relay) finalDeadline() time.Time {
 }
 
 // finish ends the response for the client, and returns an error if it must not look complete.
-func (r *Relay) finish(w io.Writer, err error) error {
-	end := r.classify(err)
+func (r *Relay) finish(w io.Writer, err error) error { return r.finishAs(w, r.classify(err)) }
+
+func (r *Relay) finishAs(w io.Writer, end Outcome) error {
 	r.closeWith(end)
 	if end.Err == nil {
 		return nil

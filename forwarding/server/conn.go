@@ -126,6 +126,18 @@ func NewTryWriter(c net.Conn) *netconn.TryWriter {
 	return netconn.NewTryWriter(client.tcp)
 }
 
+// NewRoomProbe returns a probe of what a client's connection takes; nil for any other connection.
+func NewRoomProbe(c net.Conn) *netconn.RoomProbe {
+	client, ok := c.(*serverConn)
+	switch {
+	case !ok:
+		return nil
+	case client.linked != nil:
+		return netconn.NewStreamRoomProbe(client.linked)
+	}
+	return netconn.NewRoomProbe(client.tcp)
+}
+
 // CloseWrite closes the write half, with TLS after close_notify.
 func (c *serverConn) CloseWrite() error {
 	switch {

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"colonnade/forwarding/netconn"
 	"colonnade/internal/lazyctx"
 )
 
@@ -252,7 +253,7 @@ func (w *clientWatcher) onEvent(e unix.EpollEvent) {
 func hasMuchUnread(raw syscall.RawConn) bool {
 	much := false
 	_ = raw.Control(func(fd uintptr) {
-		unread, err := unix.IoctlGetInt(int(fd), fionread)
+		unread, err := unix.IoctlGetInt(int(fd), netconn.FIONREAD)
 		if err != nil || unread <= maxUnread/2 {
 			return
 		}

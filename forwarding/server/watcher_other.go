@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"colonnade/forwarding/netconn"
 	"colonnade/internal/lazyctx"
 )
 
@@ -137,7 +138,7 @@ func (w *clientWatcher) poll(c *watchedConn, request *lazyctx.Context) {
 func hasMuchUnread(raw syscall.RawConn) bool {
 	much := false
 	_ = raw.Control(func(fd uintptr) {
-		unread, err := unix.IoctlGetInt(int(fd), fionread)
+		unread, err := unix.IoctlGetInt(int(fd), netconn.FIONREAD)
 		much = err == nil && unread > maxUnread
 	})
 	return much

@@ -2,7 +2,7 @@ package transport
 
 import "sync"
 
-// Abort ends an exchange before its first byte, as the end of its context does: see [Request]. It is for callers that give up one of
+// Abort ends an exchange, as the end of its context does: see [Request] and [Response.Abort]. It is for callers that give up one of
 // several exchanges under one context, and costs less than a context for each of them. The zero value is ready for use. End may be called
 // by any goroutine; one exchange at a time uses an Abort.
 type Abort struct {

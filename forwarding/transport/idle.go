@@ -38,7 +38,7 @@ type idleList struct {
 }
 
 // take returns the most recently used connection that an account may use, or nil. The server may have closed it.
-func (i *idleConns) take(to Target, account string, now time.Time) *conn {
+func (i *idleConns) take(to *Target, account string, now time.Time) *conn {
 	for {
 		c := i.pop(to, account, now)
 		if c == nil || now.Sub(c.idleSince) < maxIdleTime && c.trustVersion == to.Peer.Version() {
@@ -48,11 +48,11 @@ func (i *idleConns) take(to Target, account string, now time.Time) *conn {
 	}
 }
 
-func (i *idleConns) pop(to Target, account string, now time.Time) *conn {
+func (i *idleConns) pop(to *Target, account string, now time.Time) *conn {
 	settled := now.Add(-handoverSilence)
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	list := i.lists[to]
+	list := i.lists[*to]
 	if list == nil {
 		return nil
 	}

@@ -17,11 +17,11 @@ func TestWhoTakesAConnection(t *testing.T) {
 	last := &conn{account: "other", idleSince: foreign}
 	i := &idleConns{logger: slog.New(slog.DiscardHandler), lists: map[Target]*idleList{{}: {conns: []*conn{oldest, settled, own, last}}}}
 	for n, want := range []*conn{own, settled, oldest, nil, nil} {
-		if got := i.pop(Target{}, "me", now); got != want {
+		if got := i.pop(&Target{}, "me", now); got != want {
 			t.Errorf("connection %d: %+v, want %+v", n+1, got, want)
 		}
 	}
-	if got := i.pop(Target{}, "other", now); got != last {
+	if got := i.pop(&Target{}, "other", now); got != last {
 		t.Errorf("its own account gets %+v", got)
 	}
 }

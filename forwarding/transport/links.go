@@ -236,8 +236,8 @@ func (l *links) stats() (stats LinkStats) {
 }
 
 // overLink returns a connection over a new stream of a link.
-func (t *Transport) overLink(l *link.Link, to Target) *conn {
-	c := &conn{Conn: netconn.NewOverStream(l.NewStream()), transport: t, target: to}
+func (t *Transport) overLink(l *link.Link, to *Target) *conn {
+	c := &conn{Conn: netconn.NewOverStream(l.NewStream()), transport: t, target: *to}
 	c.Flusher, c.cancel, c.sent = &t.links.flusher, c.Cancel, c.releaseHead
 	return c
 }

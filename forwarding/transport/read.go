@@ -10,7 +10,7 @@ import (
 )
 
 // readFirst reads up to the first byte: a small body as a whole, or a stream up to its first event.
-func (resp *Response) readFirst(s ReadOptions) error {
+func (resp *Response) readFirst(s *ReadOptions) error {
 	resp.api = s.API
 	framing := openai.FramingOf(s.API, []byte(resp.head.get("content-type")))
 	resp.renamer = newRenamer(s.AnswerModel, &resp.head, framing)
@@ -41,7 +41,7 @@ func (resp *Response) readFirst(s ReadOptions) error {
 }
 
 // trackUsage begins to scan the body for its usage and its end.
-func (resp *Response) trackUsage(s ReadOptions) {
+func (resp *Response) trackUsage(s *ReadOptions) {
 	if s.TrackUsage && resp.IsJSON() {
 		resp.usage = &openai.UsageScanner{API: s.API}
 	}

@@ -184,6 +184,30 @@ func (resp *Response) DetachContext() {
 	}
 }
 
+// Abort returns an Abort that ends the exchange from now on, also while Next waits.
+func (resp *Response) Abort() *Abort {
+	if resp.abort == nil {
+		resp.abort = new(Abort)
+		if resp.conn != nil {
+			resp.abort.attach(resp.conn.cancel)
+		}
+	}
+	return resp.abort
+}
+
+// Arrived returns about how many bytes have arrived that Next has not returned.
+func (resp *Response) Arrived() int {
+	c := resp.conn
+	if c == nil {
+		return 0
+	}
+	n := c.Arrived()
+	if c.br != nil {
+		n += c.br.Buffered() - resp.body.held
+	}
+	return n
+}
+
 // release stops Conn.Cancel at the end of the context and of the request's Abort, and reports whether neither has called it.
 func (resp *Response) release() bool {
 	aborted := resp.abort.detach()

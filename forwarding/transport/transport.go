@@ -105,18 +105,18 @@ func (t *Transport) Do(ctx context.Context, r *Request, s ReadOptions) (*Respons
 	began := time.Now()
 	if r.Link != nil && len(r.Body) <= MaxLinkBody && !r.upgrades() {
 		if l := t.links.take(r); l != nil {
-			resp, err := t.exchange(ctx, t.overLink(l, r.Target), r, s, began)
+			resp, err := t.exchange(ctx, t.overLink(l, &r.Target), r, &s, began)
 			if !errors.Is(err, link.ErrNotSent) {
 				return resp, err
 			}
 		}
 	}
 	for !r.upgrades() { // which keeps its connection, so it gets a new one
-		c := t.idle.take(r.Target, r.Account, began)
+		c := t.idle.take(&r.Target, r.Account, began)
 		if c == nil {
 			break
 		}
-		resp, err := t.exchange(ctx, c, r, s, began)
+		resp, err := t.exchange(ctx, c, r, &s, began)
 		if !errors.Is(err, errStale) {
 			return resp, err
 		}
@@ -128,11 +128,11 @@ func (t *Transport) Do(ctx context.Context, r *Request, s ReadOptions) (*Respons
 	if err != nil {
 		return nil, r.failed(ctx, PhaseConnect, err)
 	}
-	return t.exchange(ctx, c, r, s, began)
+	return t.exchange(ctx, c, r, &s, began)
 }
 
 // exchange is Do on one connection.
-func (t *Transport) exchange(ctx context.Context, c *conn, r *Request, s ReadOptions, began time.Time) (*Response, error) {
+func (t *Transport) exchange(ctx context.Context, c *conn, r *Request, s *ReadOptions, began time.Time) (*Response, error) {
 	c.account = r.Account
 	c.IdleTimeout, c.Deadline, c.Tick, c.Received = 0, r.firstByteBy(began), r.Tick, r.Received
 
@@ -173,7 +173,7 @@ func (resp *Response) phase() Phase {
 }
 
 // begin sends the request, and reads the response up to its first byte. began is when the request was dispatched.
-func (resp *Response) begin(r *Request, s ReadOptions, began time.Time) error {
+func (resp *Response) begin(r *Request, s *ReadOptions, began time.Time) error {
 	n, err := resp.conn.send(r, began)
 	resp.transport.takeReader(resp.conn)
 	if err != nil {
