@@ -10,13 +10,14 @@ import (
 	"time"
 )
 
-// Kind is the kind of node that an event comes from.
+// Kind is what an event is about.
 type Kind string
 
 const (
 	KindRequest   Kind = "request"   // of an entry, one for each client request
 	KindInference Kind = "inference" // of a colo, one for each granted permit; the one that bills
 	KindForward   Kind = "forward"   // of a colo, one for each request that it has forwarded to another colo; nothing in it is billed
+	KindEngine    Kind = "engine"    // of a colo, one for each incident of an engine with a worker, or of its GPUs; about no request, and nothing in it is billed
 )
 
 // Phase is the begin or the end of a request or a permit.
@@ -43,9 +44,9 @@ const (
 
 // SchemaVersion is the version of Event. A field keeps its name, its type and its meaning for good. A version adds fields, which
 // readers of an older one ignore, and which older events do not have.
-const SchemaVersion = 2
+const SchemaVersion = 3
 
-// Event describes one request at one node, or one permit. A begin and its end have the same EventID. An unknown field is
+// Event describes one request at one node, one permit, or one incident of an engine. A begin and its end have the same EventID. An unknown field is
 // zero. Strings are names from the fleet table and ids, never a prompt, a completion or the secret of a key.
 //
 // The tag on restricts a field to events of kinds, and to the phase end. The tag since is the version of the schema with which a field came;
@@ -54,18 +55,19 @@ type Event struct {
 	// Names the event: a begin and its end have the same, and so has an event that is delivered twice. Of several ends, one counts.
 	EventID string `json:"event_id"`
 	// The id that the entry gave the request: 128 random bits in hex, the same in the events of all nodes, and the client's response header
-	// x-request-id.
+	// x-request-id. Empty if the event is about an engine.
 	RequestID string `json:"request_id"`
 	// The client's own request header x-request-id, if it is 8 to 64 letters, digits and . _ -
 	ClientRequestID string `json:"client_request_id,omitempty"`
 	// Trace of OpenTelemetry that has the spans of the request: 32 hexadecimal digits; none if the node has recorded no spans of the request.
 	TraceID string `json:"trace_id,omitempty"`
-	// Subject of the event: request, inference or forward; see the table above.
+	// Subject of the event: request, inference, forward or engine; see the table above.
 	Kind Kind `json:"kind"`
 	// begin is written before the request is sent on, end when it is over. Only an end counts: a begin without an end is of a request that
 	// runs, or ran when the process was killed.
 	Phase Phase `json:"phase"`
-	// When the event was written, in RFC 3339 with nanoseconds; of an end, when the request was over.
+	// When the event was written, in RFC 3339 with nanoseconds; of an end, when the request was over; of an engine, when its worker noticed the
+	// incident, by the worker's clock.
 	Time time.Time `json:"time"`
 	// Node that wrote the event.
 	Node string `json:"node"`
@@ -86,17 +88,26 @@ type Event struct {
 	RequestedModel string `json:"requested_model,omitempty" on:"request" since:"2"`
 	// Pool of the model; none for an unknown model.
 	Pool string `json:"pool,omitempty"`
-	// Engine that had the permit's slot, by the name of its document.
-	Endpoint string `json:"endpoint,omitempty" on:"inference"`
+	// Engine that had the permit's slot, or that the incident is about, by the name of its document.
+	Endpoint string `json:"endpoint,omitempty" on:"inference engine"`
 	// Software of that engine, such as vllm.
-	Engine string `json:"engine,omitempty" on:"inference"`
+	Engine string `json:"engine,omitempty" on:"inference engine"`
+	// Worker that reported the incident, by the name of its document.
+	Worker string `json:"worker,omitempty" on:"engine" since:"3"`
+	// Machine of that worker.
+	Machine string `json:"machine,omitempty" on:"engine" since:"3"`
+	// UUID of the GPU that the incident is about.
+	GPU string `json:"gpu,omitempty" on:"engine" since:"3"`
 
 	// HTTP status of the response; 101 for a realtime session; none if the client left before it.
 	Status int `json:"status,omitempty" on:"end"`
 	// Code of our own error, as in the response; none if the request was served.
 	Code string `json:"code,omitempty" on:"end"`
-	// Reason of a refusal, or of a failure, as in the response header x-colonnade-reason.
+	// Reason of a refusal, or of a failure, as in the response header x-colonnade-reason; of an engine, the sort of incident: engine_exit,
+	// engine_hung, gpu_xid, gpu_ecc or gpu_lost.
 	Reason string `json:"reason,omitempty" on:"end"`
+	// One sentence about the incident, of its worker.
+	Detail string `json:"detail,omitempty" on:"engine" since:"3"`
 	// How the request ended: completed, client_gone, engine_error, timeout, refused, moved, drained or crashed.
 	Outcome Outcome `json:"outcome,omitempty" on:"end"`
 	// How many times the request was sent to an engine so far, in all colos.
@@ -106,7 +117,7 @@ type Event struct {
 	RequestTime Milliseconds `json:"request_time_ms,omitempty" on:"end"`
 	// Time in queues: of an inference, in the queue of its server; of a request, in all queues together. Milliseconds.
 	QueuingTime Milliseconds `json:"queuing_time_ms,omitempty"`
-	// For how long the permit was held: from the grant to the end. Milliseconds.
+	// For how long the permit was held: from the grant to its release, which is before the end if the engine has said everything before the client has read it. Milliseconds.
 	InferenceTime Milliseconds `json:"inference_time_ms,omitempty" on:"inference end"`
 	// From the arrival of the whole request at the node to the first byte of the answer, queues included; of an answer in one piece, to
 	// the whole answer. Milliseconds.
@@ -123,7 +134,7 @@ type Event struct {
 	TokensEstimated int `json:"tokens_estimated,omitempty" on:"inference end"`
 	// Length of the audio, from engines that count time instead of tokens. Seconds.
 	AudioSeconds float64 `json:"audio_seconds,omitempty" on:"inference end"`
-	// Price of prompt_tokens, completion_tokens and tokens_estimated by the cost of the model's document, in cost_unit.
+	// Price of prompt_tokens, with cached_tokens at a price of their own, completion_tokens and tokens_estimated by the cost of the model's document, in cost_unit.
 	Cost float64 `json:"cost,omitempty" on:"inference end"`
 	// Unit of cost, from the model's document; none for a model without a price.
 	CostUnit string `json:"cost_unit,omitempty" on:"inference end"`
@@ -153,6 +164,12 @@ type Event struct {
 	RefusedByEntry bool `json:"refused_by_entry,omitempty" on:"request end"`
 	// The request ended early: the client did not get the whole answer.
 	Partial bool `json:"partial,omitempty" on:"end"`
+}
+
+// IncidentID returns the id of the event about an incident: of a worker, of the process that boot names, and its number there. All servers that
+// report one incident give it the same id.
+func IncidentID(worker, boot string, number int) string {
+	return EventID(worker, boot, number, KindEngine)
 }
 
 // EventID derives the id of an event from what the event is about. The same values give the same id, by which a reader removes events

@@ -23,8 +23,11 @@ func TestEventID(t *testing.T) {
 			}
 		}
 	}
-	if len(ids) != 16 {
-		t.Errorf("16 different events have %d ids", len(ids))
+	ids[analytics.IncidentID("r", "n", 1)] = true
+	ids[analytics.IncidentID("r", "n", 2)] = true
+	ids[analytics.IncidentID("r", "o", 1)] = true
+	if len(ids) != 19 {
+		t.Errorf("19 different events have %d ids", len(ids))
 	}
 }
 

@@ -166,7 +166,7 @@ func TestSampleLines(t *testing.T) {
 		}
 		kinds[e.Kind] = true
 	}
-	for _, kind := range []analytics.Kind{analytics.KindRequest, analytics.KindInference, analytics.KindForward} {
+	for _, kind := range []analytics.Kind{analytics.KindRequest, analytics.KindInference, analytics.KindForward, analytics.KindEngine} {
 		if !kinds[kind] {
 			t.Errorf("the page has no sample of kind %s", kind)
 		}

@@ -247,7 +247,7 @@ func Operation(api openai.API) string {
 	switch api {
 	case openai.Chat, openai.Responses, openai.Messages, openai.OllamaChat:
 		return "chat"
-	case openai.Completions, openai.Infill, openai.OllamaGenerate, openai.Generate:
+	case openai.Completions, openai.Infill, openai.LlamaCompletions, openai.OllamaGenerate, openai.Generate:
 		return "text_completion"
 	case openai.Embeddings, openai.OllamaEmbed:
 		return "embeddings"

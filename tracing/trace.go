@@ -25,7 +25,8 @@ type Trace struct {
 }
 
 // Begin returns the trace of a request at an entry, which the client's header traceparent continues, if it is valid. A trace that begins here
-// has the request id, which is 128 random bits in hexadecimal. A nil Tracer returns a nil Trace.
+// has the request id, which is 128 random bits in hexadecimal. It is nil if nothing is recorded and the client's header can be passed on as it
+// came; without one, the colo server tells the engine: see [Unrecorded]. A nil Tracer returns a nil Trace.
 func (t *Tracer) Begin(traceparent, requestID string) *Trace {
 	if t == nil {
 		return nil
@@ -37,20 +38,29 @@ func (t *Tracer) Begin(traceparent, requestID string) *Trace {
 			return nil
 		}
 	}
-	c := &Trace{tracer: t, at: p, recorded: t.sampler.records(p, sent)}
 	switch {
-	case c.recorded:
-		c.own = newSpanID()
-	case sent && !p.flags.IsSampled():
-		return nil // the header already says what is to be passed on
+	case t.sampler.records(p, sent):
+		return &Trace{tracer: t, at: p, recorded: true, own: newSpanID()}
+	case traceparent == "", sent && !p.flags.IsSampled():
+		return nil
 	}
-	return c
+	return &Trace{tracer: t, at: p}
+}
+
+// Unrecorded returns the header traceparent for an engine that gets a request of which nothing is recorded, and whose entry has passed on no
+// header: it keeps the engine from deciding for itself.
+func Unrecorded(requestID string) string {
+	p := position{span: newSpanID()}
+	if len(requestID) != 2*len(p.trace) || !decodeHex(p.trace[:], requestID) {
+		return ""
+	}
+	return p.String()
 }
 
 // Continue returns the trace of a request at a colo server, where none begins. It is nil if nothing of it is recorded. A nil Tracer returns a
 // nil Trace.
 func (t *Tracer) Continue(traceparent string) *Trace {
-	if t == nil || traceparent == "" {
+	if t == nil || traceparent == "" || t.sampler.ofParent && isUnsampled(traceparent) {
 		return nil
 	}
 	p, ok := parsePosition(traceparent)

@@ -58,6 +58,12 @@ func parsePosition(s string) (p position, ok bool) {
 	return p, ok && p.trace.IsValid() && p.span.IsValid()
 }
 
+// isUnsampled reports whether a header, if it is valid and of version 0, says that the request is not recorded. It costs less than to parse
+// the header, which most requests have.
+func isUnsampled(s string) bool {
+	return len(s) == positionSize && s[:3] == "00-" && s[positionSize-2:] == "00"
+}
+
 // decodeHex decodes lower-case digits only.
 func decodeHex(dst []byte, s string) bool {
 	if strings.ToLower(s) != s {

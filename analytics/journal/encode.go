@@ -31,12 +31,12 @@ func appendEvent(dst []byte, e *analytics.Event) []byte {
 	o.text("model", e.Model)
 	o.text("requested_model", e.RequestedModel)
 	o.text("pool", e.Pool)
-	o.text("endpoint", e.Endpoint)
-	o.text("engine", e.Engine)
+	o.engine(e)
 
 	o.number("status", int64(e.Status))
 	o.text("code", e.Code)
 	o.text("reason", e.Reason)
+	o.text("detail", e.Detail)
 	o.text("outcome", string(e.Outcome))
 	o.number("attempts", int64(e.Attempts))
 
@@ -61,6 +61,15 @@ func appendEvent(dst []byte, e *analytics.Event) []byte {
 	o.flag("refused_by_entry", e.RefusedByEntry)
 	o.flag("partial", e.Partial)
 	return append(o.b, '}')
+}
+
+// engine writes which engine the event is about.
+func (o *object) engine(e *analytics.Event) {
+	o.text("endpoint", e.Endpoint)
+	o.text("engine", e.Engine)
+	o.text("worker", e.Worker)
+	o.text("machine", e.Machine)
+	o.text("gpu", e.GPU)
 }
 
 // usage writes what the event bills.

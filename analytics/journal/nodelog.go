@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"bytes"
 	"fmt"
 	"net/url"
 	"os"
@@ -76,11 +77,12 @@ func (l nodeLog) indexUntil(until time.Time) int {
 	return n
 }
 
-// firstTime returns the time of the first final event of a segment, and false if it has none or cannot be read. Carried begins are older.
+// firstTime returns the time of the first final event of a segment that was written at its time, and false if there is none or it cannot be
+// read. Carried begins are older, and so are incidents of engines.
 func (l nodeLog) firstTime(i int) (time.Time, bool) {
 	var offset int64
 	for body, err := range readLines(l.path(l.segments[i]), &offset, readOptions{grows: true}) {
-		if err == nil && isFinal(body) {
+		if err == nil && isFinal(body) && !bytes.Contains(body, ofEngine) {
 			return TimeOf(body), true
 		}
 	}

@@ -74,6 +74,32 @@ func TestReaderContinuesAtAPosition(t *testing.T) {
 	f("1.log@0,x")
 }
 
+// An incident of an engine is written with its own time, and may be much older than what stands around it.
+func TestReaderOfIncidents(t *testing.T) {
+	dir := t.TempDir()
+	incident := func(id string, second int) *analytics.Event {
+		return &analytics.Event{EventID: id, RequestID: id, Kind: analytics.KindEngine, Phase: analytics.PhaseEnd, Time: at("", second).Time}
+	}
+	first := open(t, journal.Config{Dir: dir, Node: "ams-1"})
+	for second := 30; second < 35; second++ {
+		first.Append(at(fmt.Sprint(second), second))
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	second := open(t, journal.Config{Dir: dir, Node: "ams-1"}) // a segment that begins with incidents
+	for _, id := range []string{"a", "b", "c"} {
+		second.Append(incident(id, 10))
+	}
+	second.Append(at("40", 40))
+	r := &tail{Reader: journal.NewReader(journal.ReaderConfig{Dir: dir, Node: "ams-1", Since: at("", 32).Time})}
+	if got, err := r.next(); err != nil || !strings.HasPrefix(ids(got), "30 31 32 33 34 ") {
+		t.Errorf("since the middle of the first segment: %q, %v", ids(got), err)
+	}
+	wantLast(t, newTail(dir), 5, "31 32 33 34 a b c 40") // more than were asked for, but none is missing
+	wantLast(t, newTail(dir), 7, "30 31 32 33 34 a b c 40")
+}
+
 // Segments that were written before or after the wanted times are not read.
 func TestReaderSkipsSegmentsByTime(t *testing.T) {
 	dir := t.TempDir()

@@ -39,6 +39,10 @@ type position struct {
 	offset int64 // in that segment, where a line begins
 }
 
+func (p position) before(q position) bool {
+	return p.number < q.number || p.number == q.number && p.offset < q.offset
+}
+
 // Line is one event.
 type Line struct {
 	JSON []byte    // without a newline; valid until the next line is read
@@ -210,6 +214,7 @@ func (r *Reader) wants(body []byte) bool {
 var (
 	finalPhase = []byte(`"phase":"end"`)
 	timeField  = []byte(`"time":"`)
+	ofEngine   = []byte(`"kind":"engine"`)
 )
 
 // isFinal reports whether the JSON is that of a final event. The bytes stand nowhere else in it, since quotes inside strings are escaped.
@@ -233,7 +238,7 @@ type mark struct {
 	position
 }
 
-// SkipToLast moves the reader to the newest n events that exist. It reads each log from its newest segment backwards, as far as necessary.
+// SkipToLast moves the reader to the newest n events that exist; where incidents of engines stand among them, possibly further back. It reads each log from its newest segment backwards, as far as necessary.
 // Call it before Lines.
 func (r *Reader) SkipToLast(n int) error {
 	logs, err := r.listLogs()
@@ -249,7 +254,7 @@ func (r *Reader) SkipToLast(n int) error {
 		all = append(all, marks...)
 	}
 	slices.SortStableFunc(all, func(a, b mark) int { return a.time.Compare(b.time) })
-	chosen := map[string]int{}
+	chosen, moved := map[string]int{}, map[string]bool{}
 	for _, m := range all[max(0, len(all)-n):] {
 		chosen[m.log]++
 	}
@@ -257,7 +262,9 @@ func (r *Reader) SkipToLast(n int) error {
 	for _, m := range all {
 		if chosen[m.log] > 0 {
 			chosen[m.log]--
-			r.at[m.log] = m.position
+			if !moved[m.log] || m.before(r.at[m.log]) { // a log is not in the order of times where it has incidents of engines
+				r.at[m.log], moved[m.log] = m.position, true
+			}
 		}
 	}
 	return nil

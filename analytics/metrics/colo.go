@@ -140,10 +140,13 @@ func newPoolCollector(pools func() []permits.Stats, single *endpoints) prometheu
 	full := newDesc("colonnade_pool_full_seconds_total", "Seconds in which the pool had no free slot.", "pool")
 	refused := newDesc("colonnade_pool_refusals_total",
 		"Requests that the pool gave no permit, by reason. An entry may then have tried another colo.", "pool", "reason")
+	choices := newDesc("colonnade_endpoint_choices_total",
+		"Permits by the policy that chose the endpoint, and the reason of the choice.", "pool", "policy", "reason")
+	noSlot := newNoSlotMetrics()
 	endpoints := newDesc("colonnade_endpoints",
 		"Endpoints by state: up, down (the health check fails), silent (it hangs: neither the health check nor any request gets a byte), ejected (requests have failed, or connections were refused), draining (its document takes it out) or withheld (this server may not grant their slots).", "pool", "state")
 	return stateCollector{
-		descs: append(single.describe(), limit, held, queued, full, refused, endpoints),
+		descs: append(append(single.describe(), noSlot.describe()...), limit, held, queued, full, refused, choices, endpoints),
 		collect: func(out chan<- prometheus.Metric) {
 			all := pools()
 			single.collect(out, all)
@@ -155,6 +158,12 @@ func newPoolCollector(pools func() []permits.Stats, single *endpoints) prometheu
 				for reason, n := range p.Refused {
 					out <- counter(refused, float64(n), p.Pool, string(reason))
 				}
+				for policy, byReason := range p.Balance.Choices {
+					for reason, n := range byReason {
+						out <- counter(choices, float64(n), p.Pool, policy, reason)
+					}
+				}
+				noSlot.collect(out, &p)
 				states := map[string]int{}
 				for _, e := range p.Endpoints {
 					states[e.State]++

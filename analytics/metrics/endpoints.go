@@ -44,11 +44,15 @@ type endpoints struct {
 	reasons  reasonSet
 
 	state, slots, held, lacks *prometheus.Desc
+	engine                    engineMetrics
+	cache                     cacheMetrics
 }
 
 func newEndpoints() *endpoints {
 	names := []string{"pool", "endpoint"}
 	m := &endpoints{
+		engine: newEngineMetrics(),
+		cache:  newCacheMetrics(),
 		ttft: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "colonnade_endpoint_time_to_first_token_seconds",
 			Help:    "Seconds from a request's permit to the first byte of the endpoint's answer: without the time in the queue.",
@@ -112,7 +116,7 @@ func (m *endpoints) describe() []*prometheus.Desc {
 	m.ttft.Describe(descs)
 	m.failures.Describe(descs)
 	close(descs)
-	all := []*prometheus.Desc{m.state, m.slots, m.held, m.lacks}
+	all := append([]*prometheus.Desc{m.state, m.slots, m.held, m.lacks}, append(m.engine.describe(), m.cache.describe()...)...)
 	for d := range descs {
 		all = append(all, d)
 	}
@@ -130,6 +134,8 @@ func (m *endpoints) collect(out chan<- prometheus.Metric, pools []permits.Stats)
 			}
 			named[key] = true
 			m.collectState(out, key, &e)
+			m.engine.collect(out, key, e.Engine)
+			m.cache.collect(out, key, &e)
 			if _, found := (*m.series.all.Load())[key]; !found {
 				m.series.add(key, 0) // so that its counters begin at 0
 			}

@@ -38,6 +38,63 @@ func TestStateAndSlotsOfEachEndpoint(t *testing.T) {
 	compare(t, reg, `colonnade_endpoint_state{endpoint="gpu-1",pool="p",state="a later version's"} 1`)
 }
 
+// There is a series of each thing that is known of an engine's prefix cache.
+func TestCacheMetrics(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	all, lost, none := endpointStats("gpu-1", "up", 8, 3), endpointStats("gpu-2", "up", 8, 3), endpointStats("gpu-3", "up", 8, 3)
+	all.Indexed = 1000
+	all.Cache = &permits.CacheStats{SizeBytes: new(int64(4000)), Losses: 2,
+		Events: &permits.CacheEvents{Connected: true, Events: 70, Gaps: 1, ResidentTokens: new(int64(900))}}
+	lost.Cache = &permits.CacheStats{Events: &permits.CacheEvents{Error: "refused"}}
+	pools := []permits.Stats{{Pool: "p", Endpoints: []permits.EndpointStats{all, lost, none}}}
+	metrics.NewColo(reg, emptyTable, func() []permits.Stats { return pools }, 0)
+	compare(t, reg, `
+		colonnade_endpoint_indexed_bytes{endpoint="gpu-1",pool="p"} 1000
+		colonnade_endpoint_indexed_bytes{endpoint="gpu-2",pool="p"} 0
+		colonnade_endpoint_prefix_cache_bytes{endpoint="gpu-1",pool="p"} 4000
+		colonnade_endpoint_prefix_cache_losses_total{endpoint="gpu-1",pool="p"} 2
+		colonnade_endpoint_prefix_cache_losses_total{endpoint="gpu-2",pool="p"} 0
+		inference_engine_kv_events_connected{endpoint="gpu-1",pool="p"} 1
+		inference_engine_kv_events_connected{endpoint="gpu-2",pool="p"} 0
+		inference_engine_kv_events_total{endpoint="gpu-1",pool="p"} 70
+		inference_engine_kv_events_gaps_total{endpoint="gpu-1",pool="p"} 1
+		inference_engine_kv_cache_resident_tokens{endpoint="gpu-1",pool="p"} 900`)
+	if n, err := testutil.GatherAndCount(reg, "colonnade_endpoint_indexed_bytes", "inference_engine_kv_cache_resident_tokens"); err != nil || n != 3 {
+		t.Errorf("%d series, %v", n, err)
+	}
+}
+
+// There is a series of each thing that an engine says about itself, and none of what it does not.
+func TestEnginesOwnMetrics(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	says, silent, other := endpointStats("gpu-1", "up", 8, 3), endpointStats("gpu-2", "up", 8, 3), endpointStats("gpu-3", "up", 8, 3)
+	says.Engine = &permits.EngineStats{
+		Running: new(3), Waiting: new(0), Beside: new(1), KVCache: new(0.42), PrefixHits: new(0.31), PrefixQueried: new(1000.0), PrefixFound: new(310.0),
+		AgeSeconds: new(2.5), Adapters: []string{"a"},
+	}
+	silent.Engine = &permits.EngineStats{Error: "404"}
+	pools := []permits.Stats{{Pool: "p", Endpoints: []permits.EndpointStats{says, silent, other}}}
+	metrics.NewColo(reg, emptyTable, func() []permits.Stats { return pools }, 0)
+	compare(t, reg, `
+		inference_engine_requests_running{endpoint="gpu-1",pool="p"} 3
+		inference_engine_requests_waiting{endpoint="gpu-1",pool="p"} 0
+		inference_engine_requests_beside{endpoint="gpu-1",pool="p"} 1
+		inference_engine_kv_cache_usage_ratio{endpoint="gpu-1",pool="p"} 0.42
+		inference_engine_prefix_cache_hit_ratio{endpoint="gpu-1",pool="p"} 0.31
+		inference_engine_prefix_cache_queried_tokens_total{endpoint="gpu-1",pool="p"} 1000
+		inference_engine_prefix_cache_hit_tokens_total{endpoint="gpu-1",pool="p"} 310
+		inference_engine_metrics_age_seconds{endpoint="gpu-1",pool="p"} 2.5`)
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if strings.HasPrefix(f.GetName(), "inference_engine_") && len(f.GetMetric()) != 1 {
+			t.Errorf("%s has %d series", f.GetName(), len(f.GetMetric()))
+		}
+	}
+}
+
 // Without this, the time in the queue would hide which endpoint is slow.
 func TestTimeToFirstTokenOfAnEndpointBeginsWithThePermit(t *testing.T) {
 	reg := prometheus.NewRegistry()

@@ -91,6 +91,7 @@ func TestColoStateIsReadWhenScraped(t *testing.T) {
 	state := permits.Stats{
 		Pool: "p", Limit: 8, Held: 3, Queued: 0, FullSeconds: 1.5, Refused: map[permits.Reason]uint64{permits.QueueFull: 7},
 		Endpoints: []permits.EndpointStats{endpoint("up"), endpoint("ejected"), endpoint("up")},
+		Balance:   permits.BalanceStats{Policy: "round_robin", Choices: map[string]map[string]uint64{"round_robin": {"turn": 5}, "least_loaded": {"load": 2, "only": 1}}},
 	}
 	metrics.NewColo(reg, emptyTable, func() []permits.Stats { return []permits.Stats{state} }, 0)
 	compare(t, reg, `
@@ -99,10 +100,22 @@ func TestColoStateIsReadWhenScraped(t *testing.T) {
 		inference_queue_length{pool="p"} 0
 		colonnade_pool_full_seconds_total{pool="p"} 1.5
 		colonnade_pool_refusals_total{pool="p",reason="queue_full"} 7
+		colonnade_endpoint_choices_total{policy="round_robin",pool="p",reason="turn"} 5
+		colonnade_endpoint_choices_total{policy="least_loaded",pool="p",reason="load"} 2
+		colonnade_endpoint_choices_total{policy="least_loaded",pool="p",reason="only"} 1
+		colonnade_no_slot_requests_running{pool="p"} 0
+		colonnade_no_slot_requests_total{pool="p"} 0
+		colonnade_no_slot_refusals_total{pool="p",reason="account_limit"} 0
+		colonnade_no_slot_refusals_total{pool="p",reason="busy"} 0
 		colonnade_endpoints{pool="p",state="ejected"} 1
 		colonnade_endpoints{pool="p",state="up"} 2`)
 	state.Held, state.Queued = 8, 5
+	state.NoSlot = &permits.NoSlotStats{Held: 2, Granted: 9, Refused: map[permits.Reason]uint64{permits.AccountLimit: 4}}
 	compare(t, reg, `
+		colonnade_no_slot_requests_running{pool="p"} 2
+		colonnade_no_slot_requests_total{pool="p"} 9
+		colonnade_no_slot_refusals_total{pool="p",reason="account_limit"} 4
+		colonnade_no_slot_refusals_total{pool="p",reason="busy"} 0
 		colonnade_permits_held{pool="p"} 8
 		inference_queue_length{pool="p"} 5`)
 }

@@ -113,7 +113,7 @@ func TestPage(t *testing.T) {
 	}
 	bad("acount=acme", `"acount"="acme": there is no such parameter; there are account, key, model`)
 	bad("since=soon", `"soon" is no time; examples: 90m`)
-	bad("kind=x", `must be one of ["request" "inference" "forward"]`)
+	bad("kind=x", `must be one of ["request" "inference" "forward" "engine"]`)
 	bad("outcome=x", "must be one of")
 	bad("phase=begin", "must be one of")
 	bad("last=-1", "must be 0 to 100000")

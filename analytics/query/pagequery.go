@@ -24,7 +24,7 @@ type pageQuery struct {
 
 // Kinds and Outcomes are the values of Filter.Kind and Filter.Outcome.
 var (
-	Kinds    = []analytics.Kind{analytics.KindRequest, analytics.KindInference, analytics.KindForward}
+	Kinds    = []analytics.Kind{analytics.KindRequest, analytics.KindInference, analytics.KindForward, analytics.KindEngine}
 	Outcomes = []analytics.Outcome{
 		analytics.OutcomeCompleted, analytics.OutcomeClientGone, analytics.OutcomeEngineError, analytics.OutcomeTimeout,
 		analytics.OutcomeRefused, analytics.OutcomeMoved, analytics.OutcomeDrained, analytics.OutcomeCrashed,

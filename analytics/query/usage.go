@@ -60,7 +60,7 @@ func NewUsage(by []string, zone *time.Location) *Usage {
 	}
 }
 
-// Add adds an event by its JSON. Begins, duplicates and forwards count nothing.
+// Add adds an event by its JSON. Begins, duplicates, forwards and incidents of engines count nothing.
 func (u *Usage) Add(event []byte) error {
 	var e analytics.Event
 	if err := json.Unmarshal(event, &e); err != nil {

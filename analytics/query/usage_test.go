@@ -19,7 +19,7 @@ import (
 func usedEvent(r *rand.Rand, n int) analytics.Event {
 	outcomes := append(slices.Clone(query.Outcomes), analytics.OutcomeCompleted, analytics.OutcomeCompleted)
 	e := analytics.Event{
-		EventID: analytics.EventID("r", "n", n, analytics.KindInference), RequestID: fmt.Sprint(n), Kind: query.Kinds[r.IntN(3)], Phase: analytics.PhaseEnd,
+		EventID: analytics.EventID("r", "n", n, analytics.KindInference), RequestID: fmt.Sprint(n), Kind: query.Kinds[r.IntN(len(query.Kinds))], Phase: analytics.PhaseEnd,
 		Time: time.Date(2026, 11, 20+r.IntN(3), r.IntN(24), 0, 0, 0, time.UTC), Node: fmt.Sprint("n", r.IntN(3)), Account: fmt.Sprint("a", r.IntN(4)),
 		Model: fmt.Sprint("m", r.IntN(3)), Outcome: outcomes[r.IntN(len(outcomes))],
 	}
@@ -44,7 +44,7 @@ func naive(events []analytics.Event, zone *time.Location) map[string]*query.Coun
 	}
 	rows := map[string]*query.Counts{}
 	for _, e := range ends {
-		if e.Kind == analytics.KindForward {
+		if e.Kind == analytics.KindForward || e.Kind == analytics.KindEngine {
 			continue
 		}
 		model := e.Model

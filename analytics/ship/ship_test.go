@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,6 +25,8 @@ func TestMain(m *testing.M) { testkit.VerifyMain(m) }
 
 // sink takes batches as a test says.
 type sink struct {
+	ship.Receiver
+
 	send func(*ship.Batch) error // nil = takes all
 
 	mu     sync.Mutex // guards the fields below
@@ -384,7 +387,7 @@ func TestEndIsBounded(t *testing.T) {
 	wantTaken(t, again, numbers(0, 5))
 }
 
-type hanging struct{}
+type hanging struct{ ship.Receiver }
 
 func (hanging) Send(ctx context.Context, _ *ship.Batch) error { <-ctx.Done(); return ctx.Err() }
 func (hanging) Close() error                                  { return nil }
@@ -409,4 +412,121 @@ func TestPositionThatCannotBeSaved(t *testing.T) {
 	appendEvents(l, 10, 15)
 	testkit.WaitFor(t, "a saved position", func() bool { stats := s.Stats(); return stats.Unsaved == "" && stats.Shipped == 15 })
 	end()
+}
+
+// syncing is a sink that has events in memory until it is flushed.
+type syncing struct {
+	sink
+	fails  bool
+	synced atomic.Int64 // events
+	calls  atomic.Int64 // of Sync
+}
+
+func (s *syncing) Sync() error {
+	s.calls.Add(1)
+	taken := len(s.taken())
+	if s.fails && taken > 0 {
+		return errors.New("the disk is broken")
+	}
+	s.synced.Store(int64(taken))
+	return nil
+}
+
+func positionPath(dir string) string { return filepath.Join(dir, "ship", "ams-1", "test.json") }
+
+// position returns how many events are before a position in the file: cursor, which survives a loss of power, or recent.
+func position(t *testing.T, dir, which string) (events int) {
+	t.Helper()
+	text, err := os.ReadFile(positionPath(dir))
+	var positions map[string]json.RawMessage
+	if err == nil {
+		err = json.Unmarshal(text, &positions)
+	}
+	var c journal.Cursor
+	if err == nil && positions[which] != nil {
+		err = json.Unmarshal(positions[which], &c)
+	}
+	if err != nil {
+		t.Error(err)
+	}
+	return c.Billing.Finals + c.Requests.Finals + c.Refusals.Finals
+}
+
+// The position that counts after a loss of power is never ahead of what the sink has flushed, follows it without further events, and costs
+// no flush for each batch.
+func TestPositionFollowsTheFlush(t *testing.T) {
+	dir, to := t.TempDir(), &syncing{}
+	l := openJournal(t, journal.Config{Dir: dir})
+	check := func() {
+		if durable, synced := position(t, dir, "cursor"), int(to.synced.Load()); durable > synced {
+			t.Errorf("the position is behind %d events, and %d were flushed", durable, synced)
+		}
+	}
+	to.send = func(*ship.Batch) error { check(); return nil }
+	began := time.Now()
+	end := run(t, open(t, config(dir), to))
+	for i := range 3 {
+		appendEvents(l, 100*i, 100*i+100)
+		testkit.WaitFor(t, "a durable position", func() bool { check(); return position(t, dir, "cursor") == 100*i+100 })
+	}
+	end()
+	check()
+	wantTaken(t, &to.sink, numbers(0, 300))
+	if calls, most := to.calls.Load(), int64(time.Since(began)/time.Second)+2; calls > most { // with those of Open and Close
+		t.Errorf("%d flushes for %d batches, want one a second, at most %d", calls, len(to.ids), most)
+	}
+}
+
+// After a loss of power, events are sent again from the durable position; after a kill, from the one behind the last batch.
+func TestPositionAfterALossOfPower(t *testing.T) {
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		t.Skip("this system has no id of its boot: ", err)
+	}
+	dir := t.TempDir()
+	l := openJournal(t, journal.Config{Dir: dir})
+	cursor := func() string {
+		shipOnce(t, config(dir), &syncing{})
+		text, err := os.ReadFile(positionPath(dir))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimSuffix(strings.TrimPrefix(string(text), `{"version":1,"cursor":`), "}")
+	}
+	appendEvents(l, 0, 20)
+	durable := cursor()
+	appendEvents(l, 20, 50)
+	recent := cursor()
+	for id, want := range map[string]int{strings.TrimSpace(string(boot)): 50, "another": 20} {
+		text := fmt.Sprintf(`{"version":1,"cursor":%s,"boot":%q,"recent":%s}`, durable, id, recent)
+		if err := os.WriteFile(positionPath(dir), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		again := &syncing{}
+		shipOnce(t, config(dir), again)
+		wantTaken(t, &again.sink, numbers(want, 50))
+	}
+}
+
+// Events of which a flush has failed are sent again by the next process.
+func TestFailedFlush(t *testing.T) {
+	dir := t.TempDir()
+	l := openJournal(t, journal.Config{Dir: dir})
+	appendEvents(l, 0, 20)
+	shipOnce(t, config(dir), &syncing{})
+	appendEvents(l, 20, 50)
+	s := open(t, config(dir), &syncing{fails: true})
+	end := run(t, s)
+	testkit.WaitFor(t, "the problem", func() bool { return strings.Contains(s.Stats().Unsaved, "the disk is broken") })
+	appendEvents(l, 50, 60)
+	testkit.WaitFor(t, "further events", func() bool { return s.Stats().Shipped == 40 })
+	appendEvents(l, 60, 70)
+	testkit.WaitFor(t, "a batch after the position was saved again", func() bool { return s.Stats().Shipped == 50 })
+	if n := position(t, dir, "cursor") + position(t, dir, "recent"); n != 20 {
+		t.Errorf("a process that is killed now continues behind %d events, want 20", n)
+	}
+	end()
+	again := &syncing{}
+	shipOnce(t, config(dir), again)
+	wantTaken(t, &again.sink, numbers(20, 70))
 }

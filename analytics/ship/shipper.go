@@ -75,7 +75,7 @@ type Shipper struct {
 // Open finds where an earlier run has ended; without one, it begins with the oldest event that is kept. The error wraps ErrInUse if another
 // process ships under this name. Close closes the sink, too.
 func Open(c Config, to Sink) (*Shipper, error) {
-	p, from, err := openPlace(c.Dir, c.Node, c.Name)
+	p, from, err := openPlace(c.Dir, c.Node, c.Name, to)
 	if err != nil {
 		return nil, fmt.Errorf("sink %s: cannot open its position: %w", c.Name, err)
 	}
@@ -219,8 +219,11 @@ func (s *Shipper) progress(b *Batch, passed *int) {
 // idle notes that there is nothing to send.
 func (s *Shipper) idle(now time.Time) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.caughtUp = now
+	s.mu.Unlock()
+	if s.place.recent && s.place.isDue() {
+		s.save(true) // the last batch of a row
+	}
 }
 
 // taken notes that the sink has taken the batch as far as it ever will, or that nothing of it was for the sink.

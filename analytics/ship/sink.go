@@ -8,5 +8,14 @@ type Sink interface {
 	// that this batch will never be taken; after any other error the same batch comes again. Send ends when ctx is done, and retains
 	// neither the batch nor its bytes.
 	Send(ctx context.Context, b *Batch) error
+	// Sync makes the events of all batches so far survive a loss of power of this machine. Once it has failed, some may be lost, and it
+	// fails for good: the next process sends them again. Most sinks have a [Receiver] for that.
+	Sync() error
 	Close() error
 }
+
+// Receiver is embedded in sinks whose receiver is elsewhere, so that there is nothing to sync here.
+type Receiver struct{}
+
+// Sync implements [Sink].
+func (Receiver) Sync() error { return nil }

@@ -74,7 +74,7 @@ func (s *Spec) checkValues() error {
 }
 
 // eventKinds returns the kinds of events, as package analytics has them.
-func eventKinds() []string { return []string{"inference", "request", "forward"} }
+func eventKinds() []string { return []string{"inference", "request", "forward", "engine"} }
 
 var validCredential = regexp.MustCompile(`^(env:[A-Za-z_][A-Za-z0-9_]*|file:.+)$`)
 

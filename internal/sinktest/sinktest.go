@@ -37,6 +37,14 @@ func Event(n int) analytics.Event {
 	return e
 }
 
+// Incident returns an event about an engine, whose fields came with version 3 of the schema.
+func Incident() analytics.Event {
+	return analytics.Event{
+		EventID: analytics.IncidentID("gpu-7-8000", "boot", 1), Kind: analytics.KindEngine, Phase: analytics.PhaseEnd, Time: Began, Node: "ams-1", ColoID: "ams",
+		Worker: "gpu-7-8000", Machine: "gpu-7", GPU: "GPU-1", Reason: "gpu_xid", Detail: "Xid 79",
+	}
+}
+
 // Batch returns the events from one number up to another.
 func Batch(t testing.TB, from, to int) *ship.Batch {
 	t.Helper()

@@ -20,6 +20,8 @@ const sendTimeout = time.Minute
 
 // Sink writes events into a table.
 type Sink struct {
+	ship.Receiver
+
 	options  *clickhouse.Options // without the password
 	table    table
 	password func() (string, error) // nil = there is none

@@ -336,6 +336,27 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
+// A table of version 2 gets the columns of version 3, with which the events about engines came.
+func TestUpgradeFromVersion2(t *testing.T) {
+	server := clickhousetest.Start(t)
+	sinktest.Send(t, open(t, server.Address(), ""), sinktest.Batch(t, 0, 5))
+	for _, column := range []string{"worker", "machine", "gpu", "detail"} {
+		server.Exec("alter table colonnade.colonnade_events drop column " + column)
+	}
+	server.Exec("alter table colonnade.colonnade_events modify comment 'Events of Colonnade, schema 2'")
+	sink := open(t, server.Address(), "")
+	sinktest.Send(t, sink, sinktest.BatchOf(t, "1-5", sinktest.Incident()))
+	sinktest.Send(t, sink, sinktest.BatchOf(t, "2-5", sinktest.Incident())) // of another server, the same event
+	got := server.Texts("select concat(toString(count()), ' ', any(worker), ' ', any(machine), ' ', any(gpu), ' ', any(reason), ' ', any(detail)) " +
+		"from colonnade.colonnade_events final where kind = 'engine'")
+	if got[0] != "1 gpu-7-8000 gpu-7 GPU-1 gpu_xid Xid 79" {
+		t.Errorf("got %q", got)
+	}
+	if got := server.Texts("select toString(count()) from colonnade.colonnade_events where worker is null"); got[0] != "5" {
+		t.Errorf("%s rows are left without a worker", got)
+	}
+}
+
 // Several processes that begin at once make one table.
 func TestManyAtOnce(t *testing.T) {
 	server := clickhousetest.Start(t)

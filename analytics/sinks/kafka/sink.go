@@ -17,6 +17,8 @@ const sendTimeout = 15 * time.Second
 
 // Sink produces events.
 type Sink struct {
+	ship.Receiver
+
 	settings settings
 	secret   func() (string, error) // nil = none
 

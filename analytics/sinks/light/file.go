@@ -14,6 +14,7 @@ import (
 
 	"colonnade/analytics/ship"
 	"colonnade/analytics/sinks"
+	"colonnade/internal/atomicfile"
 )
 
 const (
@@ -28,8 +29,10 @@ type file struct {
 	maxBytes int64
 	keep     int // full files
 
-	open *os.File // nil until the first batch, and after an error
-	size int64
+	open     *os.File // nil until the first batch, and after an error
+	size     int64
+	unsynced bool  // something was written that may not be on the disk yet
+	lost     error // of a flush: something that was written may never get to the disk
 }
 
 func newFile(s *sinks.Spec, e sinks.Environment) (*file, error) {
@@ -51,6 +54,7 @@ func (f *file) Send(_ context.Context, b *ship.Batch) error {
 	if err := f.ready(int64(len(b.NDJSON()))); err != nil {
 		return fmt.Errorf("cannot open %s: %w", f.path, err)
 	}
+	f.unsynced = true
 	n, err := f.write(b)
 	if err != nil {
 		if n > 0 {
@@ -156,7 +160,8 @@ func cutTornLine(opened *os.File) (int64, error) {
 
 // rotate renames the file to FILE.1, the one of that name to FILE.2, and so on. The oldest goes.
 func (f *file) rotate() error {
-	err := errors.Join(f.open.Sync(), f.open.Close())
+	_ = f.Sync() // lost has its error: what comes next can be written nevertheless
+	err := f.open.Close()
 	f.open = nil
 	if err != nil {
 		return err
@@ -181,12 +186,26 @@ func (f *file) rotate() error {
 
 func (f *file) numbered(i int) string { return f.path + "." + strconv.Itoa(i) }
 
+// Sync implements [ship.Sink]. It flushes the name of the file as well, since the file may be new. After a flush that has failed, the kernel
+// may have dropped what it could not write, and says so once: so each further call fails.
+func (f *file) Sync() error {
+	if f.open == nil || !f.unsynced || f.lost != nil {
+		return f.lost
+	}
+	if err := errors.Join(f.open.Sync(), atomicfile.SyncDir(filepath.Dir(f.path))); err != nil {
+		f.lost = fmt.Errorf("cannot flush %s to the disk: %w", f.path, err)
+		return f.lost
+	}
+	f.unsynced = false
+	return nil
+}
+
 // Close implements [ship.Sink].
 func (f *file) Close() error {
 	if f.open == nil {
 		return nil
 	}
-	err := errors.Join(f.open.Sync(), f.open.Close())
+	err := errors.Join(f.Sync(), f.open.Close())
 	f.open = nil
 	return err
 }

@@ -25,6 +25,8 @@ const (
 
 // receiver posts events as lines of JSON to a URL.
 type receiver struct {
+	ship.Receiver
+
 	url        string
 	auth       *sinks.Auth
 	compressor *compressor

@@ -20,6 +20,8 @@ const (
 
 // socket writes events as lines to a stream socket.
 type socket struct {
+	ship.Receiver
+
 	path string
 	conn *net.UnixConn // nil until the first batch, and after an error
 }

@@ -21,6 +21,8 @@ const connectTimeout = 10 * time.Second
 
 // Sink publishes events.
 type Sink struct {
+	ship.Receiver
+
 	settings settings
 	secret   func() (string, error) // nil = none
 

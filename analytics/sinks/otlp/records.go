@@ -1,6 +1,7 @@
 package otlp
 
 import (
+	"cmp"
 	"context"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -42,9 +43,9 @@ func record(e *analytics.Event) log.Record {
 	r.SetTimestamp(e.Time)
 	r.SetObservedTimestamp(e.Time) // so that a repeated record is the same
 	r.SetEventName("colonnade." + string(e.Kind))
-	r.SetSeverity(severity(e.Outcome))
-	r.SetSeverityText(severity(e.Outcome).String())
-	r.SetBody(attribute.StringValue(string(e.Kind) + " " + string(e.Outcome)))
+	r.SetSeverity(severity(e))
+	r.SetSeverityText(severity(e).String())
+	r.SetBody(attribute.StringValue(string(e.Kind) + " " + cmp.Or(string(e.Outcome), e.Reason)))
 	for _, c := range columns.All() {
 		if value, known := valueOf(c.Value(e)); known {
 			r.AddAttributes(attribute.KeyValue{Key: attribute.Key("colonnade." + c.Name), Value: value})
@@ -54,8 +55,11 @@ func record(e *analytics.Event) log.Record {
 }
 
 // severity returns warn for what an operator should look at.
-func severity(o analytics.Outcome) log.Severity {
-	switch o {
+func severity(e *analytics.Event) log.Severity {
+	if e.Kind == analytics.KindEngine {
+		return log.SeverityWarn
+	}
+	switch e.Outcome {
 	case analytics.OutcomeEngineError, analytics.OutcomeTimeout, analytics.OutcomeCrashed:
 		return log.SeverityWarn
 	}

@@ -19,6 +19,8 @@ const sendTimeout = 30 * time.Second
 
 // Sink sends events as log records.
 type Sink struct {
+	ship.Receiver
+
 	endpoint  string
 	exporter  *otlploghttp.Exporter
 	records   *records

@@ -161,6 +161,17 @@ func TestRecords(t *testing.T) {
 	}
 }
 
+// A record about an engine says what has happened, and that an operator should look at it.
+func TestRecordOfAnIncident(t *testing.T) {
+	r := newReceiver(t)
+	sinktest.Send(t, open(t, r.address(), "gzip", sinks.Environment{}), sinktest.BatchOf(t, "1-0", sinktest.Incident()))
+	got := r.records[0]
+	if got.GetBody().GetStringValue() != "engine gpu_xid" || got.GetEventName() != "colonnade.engine" || got.GetSeverityText() != "WARN" ||
+		attributeOf(got, "colonnade.gpu") != "GPU-1" {
+		t.Errorf("got %v", got)
+	}
+}
+
 func TestAnswers(t *testing.T) {
 	r := newReceiver(t)
 	sink := open(t, r.address(), "gzip", sinktest.Secret("token"))

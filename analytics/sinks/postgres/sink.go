@@ -24,6 +24,8 @@ const (
 
 // Sink writes events into a table.
 type Sink struct {
+	ship.Receiver
+
 	config   *pgx.ConnConfig
 	table    table
 	password func() (string, error) // nil = there is none, or the environment has it

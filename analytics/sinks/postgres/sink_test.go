@@ -329,6 +329,28 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
+// A table of version 2 gets the columns of version 3, with which the events about engines came.
+func TestUpgradeFromVersion2(t *testing.T) {
+	server := pgtest.Start(t)
+	sinktest.Send(t, open(t, server.Address(), ""), sinktest.Batch(t, 0, 5))
+	d := connect(t, server)
+	d.exec("alter table colonnade_events drop column worker, drop column machine, drop column gpu, drop column detail",
+		"comment on table colonnade_events is 'Events of Colonnade, schema 2'")
+	sink := open(t, server.Address(), "")
+	sinktest.Send(t, sink, sinktest.BatchOf(t, "1-5", sinktest.Incident()))
+	sinktest.Send(t, sink, sinktest.BatchOf(t, "2-5", sinktest.Incident())) // of another server, the same event
+	got := d.texts("select concat_ws(' ', count(*), min(worker), min(machine), min(gpu), min(reason), min(detail)) from colonnade_events where kind = 'engine'")
+	if got[0] != "1 gpu-7-8000 gpu-7 GPU-1 gpu_xid Xid 79" {
+		t.Errorf("got %q", got)
+	}
+	if got := d.texts("select count(*)::text from colonnade_events where worker is null"); got[0] != "5" {
+		t.Errorf("%s rows are left without a worker", got)
+	}
+	if got := d.texts("select obj_description(to_regclass('colonnade_events'), 'pg_class')"); got[0] != columns.Comment() {
+		t.Errorf("the table is of %q", got)
+	}
+}
+
 // Several processes that begin at once make one table.
 func TestManyAtOnce(t *testing.T) {
 	server := pgtest.Start(t)

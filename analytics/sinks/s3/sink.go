@@ -25,6 +25,8 @@ const sendTimeout = 2 * time.Minute
 
 // Sink writes files.
 type Sink struct {
+	ship.Receiver
+
 	endpoint, bucket, prefix string
 	client                   *minio.Client
 	transport                *http.Transport

@@ -1,0 +1,9 @@
+package incidents
+
+import (
+	"testing"
+
+	"colonnade/internal/testkit"
+)
+
+func TestMain(m *testing.M) { testkit.VerifyMain(m) }
