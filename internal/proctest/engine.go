@@ -50,7 +50,7 @@ func (f *Fleet) StartEngine(id, pool string) *Engine {
 	}
 	e := &Engine{Colo: Colo, ID: id, URL: "http://" + ln.Addr().String(), Pool: pool, Limit: f.config.Slots}
 	e.Engine = simengine.New(simengine.Config{
-		Slots: e.Limit, TTFT: f.config.TTFT, ITL: f.config.ITL, Tokens: 1 << 20, Watch: e.keep,
+		Slots: e.Limit, TTFT: f.config.TTFT, ITL: f.config.ITL, Tokens: 1 << 20, CacheBlocks: f.config.Cache, Watch: e.keep,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

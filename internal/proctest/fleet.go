@@ -31,6 +31,8 @@ type Config struct {
 	Pools   int           // pool-1, pool-2, …, each with a model of that name; default one
 	Engines int           // of each pool in each colo; default one
 	Slots   int           // of each engine; default 4
+	Cache   int           // blocks of 16 tokens of each engine's prefix cache; default: it has none
+	Bare    bool          // no engines and no models at the start: workers register them, with health checks every 200 ms
 
 	TTFT, ITL time.Duration // of engines; default 5 ms each
 	Drain     time.Duration // of nodes; default 5 s
@@ -52,7 +54,8 @@ type Fleet struct {
 	Engines []*Engine
 	Entries []*Node
 	Servers []*Node // also those that have ended; Server finds one by its name
-	KeyFile string  // with the fleet's keys, of which each node gets a copy
+	Workers []*Worker
+	KeyFile string // with the fleet's keys, of which each node gets a copy
 
 	config  Config
 	network *network // nil: all nodes share the loopback interface
@@ -68,6 +71,9 @@ func Start(t testing.TB, c Config) *Fleet {
 	}
 	if len(c.Colos) == 0 {
 		c.Colos = []string{Colo}
+	}
+	if c.Bare {
+		c.Engines = 0
 	}
 	c.Slots = cmp.Or(c.Slots, 4)
 	c.TTFT, c.ITL = cmp.Or(c.TTFT, 5*time.Millisecond), cmp.Or(c.ITL, 5*time.Millisecond)
@@ -106,12 +112,18 @@ func (f *Fleet) startNodes() {
 func (f *Fleet) documents() string {
 	b := new(strings.Builder)
 	b.WriteString("key: defaults\nmodel: {timeouts: {connect: 30s}}\npool: {queue: {limit: 2000, per_account: 2000, max_wait: 2m}}\n")
+	if f.config.Bare {
+		b.WriteString("endpoint: {health: {interval: 200ms}}\n")
+	}
 	var steps []string
 	for _, colo := range f.config.Colos {
 		fmt.Fprintf(b, "---\nkey: colos/%s\nregion: weur\n", colo)
 		steps = append(steps, "{colos: ["+colo+"]}")
 	}
 	for _, pool := range f.Pools() {
+		if f.config.Bare {
+			break
+		}
 		fmt.Fprintf(b, "---\nkey: models/%s\npool: %s\nrouting: {steps: [%s]}\n", pool, pool, strings.Join(steps, ", "))
 	}
 	for _, e := range f.Engines {

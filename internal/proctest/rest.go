@@ -17,7 +17,7 @@ func (f *Fleet) CheckRest() {
 }
 
 func (f *Fleet) engineStats() ([]oracle.EngineStats, error) {
-	var all []oracle.EngineStats
+	all := f.workerStats()
 	for _, e := range f.Engines {
 		s := e.Stats()
 		all = append(all, oracle.EngineStats{Name: e.name(), Running: s.Running, Waiting: s.Waiting})

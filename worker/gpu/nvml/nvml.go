@@ -1,0 +1,174 @@
+//go:build cgo && linux
+
+package nvml
+
+// go-nvml leaves the functions of the library open until each is called. The compilers of some distributions bind all of them as a program
+// starts, and then it does not start without the library. The flag -Wl,-z,lazy prevents that: the Makefile and the releases set it.
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/NVIDIA/go-nvml/pkg/dl"
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"colonnade/worker/gpu"
+)
+
+// libraryName is the name of the library in the search path of the dynamic linker.
+const libraryName = "libnvidia-ml.so.1"
+
+// required are functions without which nothing is read. All drivers since 2014 have them.
+var required = []string{"nvmlInit_v2", "nvmlDeviceGetCount_v2", "nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetUUID", "nvmlDeviceGetName",
+	"nvmlDeviceGetMemoryInfo", "nvmlSystemGetDriverVersion"}
+
+// Driver is the driver of the machine's GPUs. Read and Wait may be called at the same time.
+type Driver struct {
+	library       nvml.Interface
+	has           map[string]bool // functions beside the required ones
+	version, cuda string
+	events        nvml.EventSet // nil = the driver reports no events
+	known         map[int]identity
+}
+
+// identity is what a GPU keeps, also when it does not answer any more.
+type identity struct{ uuid, name string }
+
+// Open loads the library, by its name if the path is empty, and finds the GPUs.
+func Open(path string) (*Driver, error) {
+	if path == "" {
+		path = libraryName
+	}
+	if err := probe(path); err != nil {
+		return nil, err
+	}
+	d := &Driver{library: nvml.New(nvml.WithLibraryPath(path)), known: map[int]identity{}}
+	if status := d.library.Init(); status != nvml.SUCCESS {
+		return nil, fmt.Errorf("the driver of the GPUs is not ready: %s", statusText(status))
+	}
+	d.has = lookUp(d.library)
+	if version, status := d.library.SystemGetDriverVersion(); status == nvml.SUCCESS {
+		d.version = version
+	}
+	if n, status := d.cudaVersion(); status == nvml.SUCCESS {
+		d.cuda = fmt.Sprintf("%d.%d", n/1000, n%1000/10)
+	}
+	d.register()
+	return d, nil
+}
+
+// probe finds out whether the library can be loaded, and has what cannot be done without.
+func probe(path string) error {
+	library := dl.New(path, dl.RTLD_LAZY|dl.RTLD_GLOBAL)
+	if err := library.Open(); err != nil {
+		return fmt.Errorf("no driver of NVIDIA: %w", err)
+	}
+	for _, name := range required {
+		if library.Lookup(name) != nil {
+			return fmt.Errorf("the library %s of the driver has no %s: it is too old, or no NVML", path, name)
+		}
+	}
+	return nil
+}
+
+// optional are functions that some drivers lack.
+var optional = []string{"nvmlDeviceGetMemoryInfo_v2", "nvmlSystemGetCudaDriverVersion_v2", "nvmlDeviceGetUtilizationRates", "nvmlDeviceGetPowerUsage",
+	"nvmlDeviceGetEnforcedPowerLimit", "nvmlDeviceGetTemperature", "nvmlDeviceGetClockInfo", "nvmlDeviceGetCurrentClocksEventReasons",
+	"nvmlDeviceGetCurrentClocksThrottleReasons", "nvmlDeviceGetTotalEccErrors", "nvmlDeviceGetRemappedRows",
+	"nvmlDeviceGetRetiredPagesPendingStatus", "nvmlDeviceGetFieldValues", "nvmlDeviceGetMigMode", "nvmlDeviceGetMaxMigDeviceCount",
+	"nvmlDeviceGetMigDeviceHandleByIndex", "nvmlDeviceGetGpuInstanceId", "nvmlDeviceGetComputeInstanceId",
+	"nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetComputeRunningProcesses_v2", "nvmlDeviceGetComputeRunningProcesses_v3",
+	"nvmlEventSetCreate", "nvmlEventSetWait_v2", "nvmlDeviceRegisterEvents", "nvmlDeviceGetSupportedEventTypes"}
+
+func lookUp(library nvml.Interface) map[string]bool {
+	found := map[string]bool{}
+	for _, name := range optional {
+		found[name] = library.Extensions().LookupSymbol(name) == nil
+	}
+	return found
+}
+
+func (d *Driver) cudaVersion() (int, nvml.Return) {
+	if !d.has["nvmlSystemGetCudaDriverVersion_v2"] {
+		return 0, nvml.ERROR_FUNCTION_NOT_FOUND
+	}
+	return d.library.SystemGetCudaDriverVersion_v2()
+}
+
+// register asks for the events of all GPUs. A driver or a GPU that has none is read all the same.
+func (d *Driver) register() {
+	for _, name := range []string{"nvmlEventSetCreate", "nvmlEventSetWait_v2", "nvmlDeviceRegisterEvents", "nvmlDeviceGetSupportedEventTypes"} {
+		if !d.has[name] {
+			return
+		}
+	}
+	set, status := d.library.EventSetCreate()
+	if status != nvml.SUCCESS {
+		return
+	}
+	count, status := d.library.DeviceGetCount()
+	if status != nvml.SUCCESS {
+		return
+	}
+	for i := range min(count, gpu.MaxGPUs) {
+		device, status := d.library.DeviceGetHandleByIndex(i)
+		if status != nvml.SUCCESS {
+			continue
+		}
+		const wanted = nvml.EventTypeXidCriticalError | nvml.EventTypeDoubleBitEccError
+		supported, status := device.GetSupportedEventTypes()
+		if status == nvml.SUCCESS && device.RegisterEvents(supported&wanted, set) == nvml.SUCCESS {
+			d.events = set
+		}
+	}
+}
+
+// errNoEvents is what Wait returns if no GPU reports events.
+var errNoEvents = errors.New("no GPU reports events")
+
+// Wait waits so long for an event of any GPU. An error is for good.
+func (d *Driver) Wait(longest time.Duration) (e gpu.Event, ok bool, err error) {
+	if d.events == nil {
+		return gpu.Event{}, false, errNoEvents
+	}
+	data, status := d.library.EventSetWait(d.events, uint32(longest.Milliseconds()))
+	switch {
+	case status == nvml.ERROR_TIMEOUT:
+		return gpu.Event{}, false, nil
+	case status != nvml.SUCCESS:
+		return gpu.Event{}, false, errors.New("events of GPUs cannot be waited for: " + statusText(status))
+	}
+	e = gpu.Event{Time: time.Now(), GPUInstance: data.GpuInstanceId, Compute: data.ComputeInstanceId}
+	switch data.EventType {
+	case nvml.EventTypeXidCriticalError:
+		e.Xid = data.EventData
+	case nvml.EventTypeDoubleBitEccError:
+	default:
+		return gpu.Event{}, false, nil
+	}
+	if uuid, status := data.Device.GetUUID(); status == nvml.SUCCESS {
+		e.GPU = uuid
+	}
+	return e, true, nil
+}
+
+// statusText says what a status of NVML means. The library's own texts are not asked for: it may not be ready for any call.
+func statusText(status nvml.Return) string {
+	texts := map[nvml.Return]string{
+		nvml.ERROR_NO_PERMISSION:           "this user may not use it",
+		nvml.ERROR_DRIVER_NOT_LOADED:       "it is not loaded",
+		nvml.ERROR_LIBRARY_NOT_FOUND:       "its library is not found",
+		nvml.ERROR_GPU_IS_LOST:             "the GPU is lost: it has fallen off the bus, or cannot be reached otherwise",
+		nvml.ERROR_RESET_REQUIRED:          "the GPU must be reset before it can be used",
+		nvml.ERROR_LIB_RM_VERSION_MISMATCH: "its library has another version than the driver that is loaded: restart the machine after an update",
+		nvml.ERROR_TIMEOUT:                 "it did not answer in time",
+		nvml.ERROR_UNKNOWN:                 "an internal error of the driver",
+	}
+	text := texts[status]
+	if text == "" {
+		text = "it refuses"
+	}
+	return strings.TrimSpace(fmt.Sprintf("%s (NVML status %d)", text, int(status)))
+}

@@ -1,0 +1,31 @@
+package worker
+
+import (
+	"slices"
+	"strings"
+)
+
+// withoutSecrets returns a command for people, without the values of arguments that are keys by their names, such as --api-key KEY,
+// --hf-token=TOKEN and -e HF_TOKEN=TOKEN.
+func withoutSecrets(command []string) []string {
+	shown := slices.Clone(command)
+	for i, argument := range command {
+		name, _, hasValue := strings.Cut(argument, "=")
+		switch {
+		case !namesSecret(name):
+		case hasValue:
+			shown[i] = name + "=…"
+		case strings.HasPrefix(argument, "-") && i+1 < len(command):
+			shown[i+1] = "…"
+		}
+	}
+	return shown
+}
+
+// namesSecret reports whether a word of a name says that the value is a secret. Other names have such words as parts: --tokenizer, --max-num-batched-tokens.
+func namesSecret(name string) bool {
+	words := strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return r == '-' || r == '_' || r == '.' })
+	return slices.ContainsFunc(words, func(word string) bool {
+		return slices.Contains([]string{"key", "keys", "apikey", "token", "secret", "password", "passwd"}, word)
+	})
+}
