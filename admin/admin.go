@@ -27,6 +27,7 @@ type Config struct {
 	Fleet    func() any             // the table in force, for JSON
 	Config   func() any             // age of the table, and documents that are not in force, for JSON
 	Pools    func(accounts int) any // state of the pools, with at most so many accounts of each, for JSON
+	Worker   func() any             // the engine of a worker and its GPUs, for JSON
 	Check    func() []error         // every invariant that does not hold
 	// Plan returns the plan of a request for a model, of an account unless that is empty, for JSON; an error is for a client with other names.
 	Plan   func(model, account string) (any, error)
@@ -62,6 +63,9 @@ func Handler(c Config) http.Handler {
 	}
 	if c.Pools != nil {
 		page("/debug/pools", pools(c.Pools))
+	}
+	if c.Worker != nil {
+		page("/debug/worker", asJSON(c.Worker))
 	}
 	if c.Plan != nil {
 		page("/debug/plan", plan(c.Plan))

@@ -51,6 +51,7 @@ func TestPages(t *testing.T) {
 		Fleet:   func() any { return map[string]any{"revision": 7, "name": "a<b"} },
 		Config:  func() any { return map[string]any{"age_seconds": 0.5} },
 		Pools:   func(accounts int) any { return map[string]any{"accounts": accounts} },
+		Worker:  func() any { return map[string]any{"state": "serving"} },
 		Check:   func() []error { return broken },
 		Plan: func(model, account string) (any, error) {
 			if model != "m" {
@@ -77,6 +78,7 @@ func TestPages(t *testing.T) {
 	f("/debug/pools?accounts=-1", 400, "must be 0 to 100")
 	f("/debug/pools?accounts=%2b1", 400, "must be 0 to 100")
 	f("/debug/pools?accounts=%1b", 400, `accounts="\x1b"`)
+	f("/debug/worker", 200, `"state": "serving"`)
 	f("/debug/plan?model=m&account=a", 200, `"account": "a"`)
 	f("/debug/plan?model=m", 200, `"model": "m"`)
 	f("/debug/plan?model=x", 404, `"error": "there is no model \"x\""`)
@@ -112,6 +114,7 @@ func TestPagesWithoutASourceDoNotExist(t *testing.T) {
 	f("/metrics", 404)
 	f("/debug/fleet", 404)
 	f("/debug/pools", 404)
+	f("/debug/worker", 404)
 	f("/debug/check", 404)
 	response, err := http.Post(base+"/health/live", "text/plain", nil)
 	if err != nil {

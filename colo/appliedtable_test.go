@@ -78,7 +78,7 @@ func (s *testServer) signed(ctx context.Context, token hop.Token, body string) (
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("User-Agent", "") // or the client adds its own, which would not be signed
 	to := peer.Server{Colo: "ams", Node: "ams-1", Protocol: s.protocol}
-	signed, err := s.keys.Sign(token, hop.NewSequence(s.Boot()), hop.Binding{
+	signed, err := s.keys.Sign(&token, hop.NewSequence(s.Boot()), &hop.Binding{
 		Audience: to.Audience(), Method: r.Method, Target: r.URL.Path, Body: []byte(body), AppendHeader: valuesOf(r.Header), Protocol: s.protocol,
 	}, time.Now())
 	r.Header.Set(hop.HeaderToken, signed)

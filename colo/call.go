@@ -8,6 +8,7 @@ import (
 
 	"colonnade/admission"
 	"colonnade/analytics"
+	"colonnade/balance"
 	"colonnade/fleet"
 	"colonnade/forwarding/hop"
 	"colonnade/forwarding/peer"
@@ -47,6 +48,8 @@ type call struct {
 	refusedSince time.Time // by its pool, though this server is the home; zero = never
 
 	// Of all attempts.
+	balance                balance.Request
+	promptBytes            int             // of the prompt, if it was read for the index and is not too long; else 0
 	wanted                 permits.Request // of the permit last asked for; here, since the stack of a request that waits should be small
 	queued                 time.Duration
 	queueLen               int               // requests waiting in the pool at arrival
@@ -75,13 +78,15 @@ type call struct {
 	usage          tokenUsage          // of the response
 	endUnknown     bool                // nothing but the end of the engine's connection ends the response
 	blocked        time.Duration       // how long the client has blocked the response
+	servedAhead    bool                // the engine has said everything before the client has taken it
 
 	// Of a request that this server forwards to another colo.
 	forwardEventID string
 	forwarding     bool      // an end event must follow
 	forwardedAt    time.Time // when it was sent
 
-	trace *tracing.Trace // nil = nothing is recorded
+	trace    *tracing.Trace // nil = nothing is recorded
+	untraced bool           // this node traces, and the entry has passed on nothing, so the engine must not record the request either
 
 	closed bool
 }
@@ -130,6 +135,7 @@ func (c *call) release() {
 		c.grant.EndedAt(c.releasedAt)
 		c.grant.BlockedOnClient(c.blocked)
 		c.grant.ReleaseUsed(c.costOf(c.usage))
+		c.reportPrompt()
 	}
 }
 
@@ -151,13 +157,12 @@ func (c *call) gaveUp() {
 // permitRequest returns the request for a permit.
 func (c *call) permitRequest() permits.Request {
 	queue := c.pool.Document().Queue
-	_, output := c.price()
 	r := permits.Request{
 		Account:           c.token.Account,
 		Weight:            float64(c.token.Weight),
 		Band:              band(c.token.Priority),
 		Cost:              c.estimateInputCost(),
-		Output:            float64(c.body.MaxTokens) * c.body.Outputs() * output,
+		Output:            c.price().Of(0, 0, float64(c.body.MaxTokens)*c.body.Outputs()),
 		Outputs:           c.body.Outputs(),
 		Bytes:             int64(len(c.raw)),
 		Concurrent:        c.token.Concurrent,
@@ -170,6 +175,7 @@ func (c *call) permitRequest() permits.Request {
 		StandIn:           c.standIn,
 		Avoid:             c.failedURLs,
 		Excluded:          c.pool.Excluded(c.model.Name, c.route.Path),
+		Balance:           c.balanceRequest(),
 	}
 	switch c.token.Wait {
 	case hop.WaitFull:
@@ -281,7 +287,7 @@ func (c *call) dispatch() (*transport.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	edit := openai.Edit{Model: e.NameOf(c.model), AskUsage: e.Usage == fleet.UsageAsk}
+	edit := openai.Edit{Model: e.NameOf(c.model), AskUsage: e.Usage == fleet.UsageAsk, MaxTokens: openai.ReadsMaxTokens(e.Engine)}
 	r := transport.Request{
 		Target:  target,
 		Method:  "POST",

@@ -65,6 +65,14 @@ type engineCall struct {
 
 // exchange makes one request to an engine until the deadline of ctx.
 func (s *Server) exchange(ctx context.Context, e *fleet.Endpoint, c engineCall) (EngineAnswer, error) {
+	var body []byte
+	answer, err := s.exchangeTo(ctx, e, c, func(piece []byte) { body = append(body, piece...) })
+	answer.Body = body
+	return answer, err
+}
+
+// exchangeTo is exchange, and hands the body over in pieces, which are valid for as long as the call.
+func (s *Server) exchangeTo(ctx context.Context, e *fleet.Endpoint, c engineCall, take func([]byte)) (EngineAnswer, error) {
 	target, err := transport.ParseTarget(e.URL)
 	if err != nil {
 		return EngineAnswer{}, err
@@ -88,17 +96,18 @@ func (s *Server) exchange(ctx context.Context, e *fleet.Endpoint, c engineCall) 
 		return EngineAnswer{}, err
 	}
 	defer answer.Close()
-	got := EngineAnswer{Status: answer.Status(), NotAPI: answer.NotAPI(), credential: credential}
+	got, size := EngineAnswer{Status: answer.Status(), NotAPI: answer.NotAPI(), credential: credential}, 0
 	for {
 		piece, err := answer.Next()
-		got.Body = append(got.Body, piece...)
+		if size += len(piece); size > c.atMost {
+			return got, errLongAnswer
+		}
+		take(piece)
 		switch {
 		case errors.Is(err, io.EOF):
 			return got, nil
 		case err != nil:
 			return got, fmt.Errorf("cannot read the answer: %w", err)
-		case len(got.Body) > c.atMost:
-			return got, errLongAnswer
 		}
 	}
 }

@@ -3,16 +3,19 @@ package colo
 import (
 	"math"
 
+	"colonnade/fleet"
 	"colonnade/forwarding/transport"
 	"colonnade/openai"
 	"colonnade/permits"
 )
 
 // The cost of a token in fair queuing for a model without a price. An output token takes a step of the whole batch and costs twice as much
-// as an input token, as in "Fairness in Serving Large Language Models" (OSDI 2024).
+// as an input token, as in "Fairness in Serving Large Language Models" (OSDI 2024). A prompt token from the engine's cache is not computed
+// again, but occupies memory and is read for each token of the output: a tenth, the usual price of APIs that have one.
 const (
-	inputCost  = 1.0
-	outputCost = 2.0
+	inputCost       = 1.0
+	cachedInputCost = inputCost / 10
+	outputCost      = 2.0
 )
 
 // scale brings the costs of requests, in any currency, into the range that package fairqueue computes with.
@@ -21,13 +24,14 @@ const scale = 1e3
 // bytesOfToken is a first estimate of the bytes of a request for each input token. The queue learns the real cost by account.
 const bytesOfToken = 4
 
-// price returns the cost of one token. Costs of all models of a pool are compared, so their prices must have the same unit.
-func (c *call) price() (input, output float64) {
+// price returns the cost of tokens. Costs of all models of a pool are compared, so their prices must have the same unit.
+func (c *call) price() fleet.Cost {
 	p := c.model.Cost
 	if !p.Priced() {
-		return inputCost, outputCost
+		return fleet.Cost{Input: inputCost, CachedInput: cachedInputCost, Output: outputCost, Per: 1}
 	}
-	return p.Input * scale / float64(p.Per), p.Output * scale / float64(p.Per)
+	p.Input, p.CachedInput, p.Output = p.Input*scale, p.CachedInput*scale, p.Output*scale
+	return p
 }
 
 // tokenUsage is what is known of the tokens of a request.
@@ -73,12 +77,12 @@ func (s tokenUsage) known() bool { return s.reported || s.unreportedTokens > 0 }
 // costOf returns the cost of a usage for fair queuing.
 func (c *call) costOf(s tokenUsage) permits.Used {
 	used := permits.Used{Input: math.NaN(), Output: math.NaN()}
-	input, output := c.price()
+	price := c.price()
 	if s.reported {
-		used.Input = float64(s.engine.Prompt) * input
+		used.Input = price.Of(float64(s.engine.Prompt), float64(s.engine.Cached), 0)
 	}
 	if s.known() {
-		used.Output = float64(s.engine.Completion+s.unreportedTokens) * output
+		used.Output = price.Of(0, 0, float64(s.engine.Completion+s.unreportedTokens))
 	}
 	return used
 }
@@ -89,13 +93,11 @@ func (c *call) charge(answer *transport.Response) {
 	if !c.held || stream == nil {
 		return
 	}
-	_, output := c.price()
 	usage, _ := stream.Usage()
-	c.grant.Charge(float64(usage.Completion+stream.UnreportedDeltas()) * output)
+	c.grant.Charge(c.price().Of(0, 0, float64(usage.Completion+stream.UnreportedDeltas())))
 }
 
-// estimateInputCost estimates the cost of the request's input.
+// estimateInputCost estimates the cost of the request's input without a cache. The queue learns by account how much of that it costs.
 func (c *call) estimateInputCost() float64 {
-	input, _ := c.price()
-	return float64(len(c.raw)) / bytesOfToken * input
+	return c.price().Of(float64(len(c.raw))/bytesOfToken, 0, 0)
 }

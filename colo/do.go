@@ -238,6 +238,11 @@ func (c *call) answer(response *transport.Response) *peer.Answer {
 		return a
 	}
 	a.OnChunk = func() { c.charge(response) }
+	a.Backlogs = &c.server.backlogs
+	a.OnExchangeEnd = func(blocked time.Duration) {
+		c.blocked = blocked
+		c.served(response)
+	}
 	a.OnOutcome = func(end relay.Outcome, blocked time.Duration) {
 		c.blocked = blocked
 		c.ended(response, end)
@@ -249,6 +254,9 @@ func (c *call) answer(response *transport.Response) *peer.Answer {
 func (c *call) newAnswer(response *transport.Response) *peer.Answer {
 	a := &peer.Answer{Response: response, Queued: c.queued, Attempts: c.attempts, ServedBy: c.server.name}
 	a.RetriesMade = max(c.attemptsSent()-1, 0)
+	if c.request.Field(hop.HeaderEndpointReason) != "" {
+		a.EndpointReason = c.endpointReason()
+	}
 	a.Load, a.HasLoad = c.load()
 	return a
 }
@@ -263,9 +271,22 @@ func (c *call) clientError(response *transport.Response) *transport.Response {
 	return transport.NewResponse(response.Status(), "application/json", body)
 }
 
+// served releases the permit of an answer whose engine has said everything. The rest, which the client has yet to take, needs no slot, and the engine
+// does not answer for it.
+func (c *call) served(response *transport.Response) {
+	c.servedAhead = true
+	c.succeeded()
+	c.usage = usageOfStream(response, true)
+	c.release()
+}
+
 // ended records the end of an answer that was relayed as it came. Unless the exchange with the engine continues, the
 // permit is released before the event is written, since a disk may stall.
 func (c *call) ended(response *transport.Response, end relay.Outcome) {
+	if c.servedAhead {
+		c.logStream(response, end)
+		return
+	}
 	switch {
 	case end.Kind == relay.OutcomeCompleted:
 		c.succeeded()

@@ -66,11 +66,15 @@ func (c *call) log(e *analytics.Event) {
 		return
 	}
 	c.beginLogged = false
-	if e.Time = c.releasedAt; e.Time.IsZero() {
+	if e.Time = c.releasedAt; e.Time.IsZero() || c.servedAhead {
 		e.Time = time.Now()
 	}
+	released := c.releasedAt
+	if released.IsZero() {
+		released = e.Time
+	}
 	e.RequestTime = analytics.Milliseconds(e.Time.Sub(c.arrived))
-	e.InferenceTime = analytics.Milliseconds(e.Time.Sub(c.granted))
+	e.InferenceTime = analytics.Milliseconds(released.Sub(c.granted))
 	c.server.config.Log.Append(e)
 	c.traceAttempt(e)
 	c.server.metrics.Finished(e)
@@ -128,6 +132,6 @@ func (c *call) addUsage(e *analytics.Event) {
 	e.TokensEstimated = estimated
 	if price := c.model.Cost; price.Per > 0 {
 		e.CostUnit = price.Unit
-		e.Cost = (float64(u.Prompt)*price.Input + float64(u.Completion+estimated)*price.Output) / float64(price.Per)
+		e.Cost = price.Of(float64(u.Prompt), float64(u.Cached), float64(u.Completion+estimated))
 	}
 }

@@ -116,7 +116,7 @@ func TestRequestOfAnotherHome(t *testing.T) {
 	status, got = s.verdictOf(again)
 	s.wantVerdict(status, got, moved(func(v *hop.Verdict) { v.Waited = true }))
 
-	token, err := s.keys.Sign(homeToken("voice"), hop.NewSequence(s.Boot()), toSelf, time.Now())
+	token, err := s.keys.Sign(new(homeToken("voice")), hop.NewSequence(s.Boot()), &toSelf, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,7 @@ func (s *testServer) linkToken(from string) string {
 // tokenFor returns the header line with the token of a question.
 func (s *testServer) tokenFor(target, from string) string {
 	s.t.Helper()
-	token, err := s.keys.Sign(hop.Token{Source: from}, hop.NewSequence(s.Boot()), hop.Binding{Audience: "ams-1", Method: "GET", Target: target}, time.Now())
+	token, err := s.keys.Sign(&hop.Token{Source: from}, hop.NewSequence(s.Boot()), &hop.Binding{Audience: "ams-1", Method: "GET", Target: target}, time.Now())
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -84,10 +84,11 @@ func (s *Server) receive(rc *fasthttp.RequestCtx, in *server.Request) (*peer.Req
 		rc.SetConnectionClose() // a node with another certificate must show it on a new connection
 		return nil, s.forbid(rc, err)
 	}
-	if err := s.claim(&read.verified); err != nil {
+	if err := s.claim(read.verified); err != nil {
 		return nil, s.forbid(rc, err)
 	}
-	r := &peer.Request{Route: read.route, Token: read.verified.Token}
+	r := &peer.Request{Route: read.route}
+	r.Token = read.verified.Token // in the literal, it would be on the stack as well
 	old := read.verified.Old
 	r.Lookup = func(name string) string {
 		if !old && !r.Token.Forwards(name) {
@@ -125,7 +126,7 @@ func (s *Server) receive(rc *fasthttp.RequestCtx, in *server.Request) (*peer.Req
 // head is the content of a request's head, before any table is asked.
 type head struct {
 	route    openai.Route
-	verified hop.Verified
+	verified *hop.Verified
 }
 
 // readHead runs the guard and verifies the token; err means that no node of the fleet has signed it. The length of the
@@ -143,7 +144,7 @@ func (s *Server) readHead(h *fasthttp.RequestHeader, now time.Time) (read head, 
 }
 
 // verifyHead verifies the token in a head that was checked.
-func (s *Server) verifyHead(h *fasthttp.RequestHeader, target string, now time.Time) (hop.Verified, error) {
+func (s *Server) verifyHead(h *fasthttp.RequestHeader, target string, now time.Time) (*hop.Verified, error) {
 	return s.config.Keys.VerifyHead(h.Peek(hop.HeaderToken), hop.Binding{
 		Audience: s.name, OldAudience: s.config.Node, Method: string(h.Method()), Target: target,
 		AppendHeader: func(dst []byte, name string) []byte { return append(dst, h.Peek(name)...) },
@@ -179,14 +180,14 @@ func (s *Server) relay(rc *fasthttp.RequestCtx, in *server.Request, id string, a
 		return false
 	}
 	r := &relay.Relay{
-		Context: in.Context, Response: a.Response, Client: rc.Conn(), Stall: s.config.WriteStall, RequestID: id,
-		OnChunk: a.OnChunk, EndUnknown: a.EndUnknown,
+		Context: in.Context, Client: rc.Conn(), Stall: s.config.WriteStall, RequestID: id, EndUnknown: a.EndUnknown,
 		OnClose: func() {
 			defer in.Close()
 			a.OnClose()
 		},
 	}
 	r.OnOutcome = func(end relay.Outcome) { a.OnOutcome(end, r.BlockedOnClient()) }
+	a.RelayBy(r)
 	relay.WriteRest(rc, r)
 	return true
 }
@@ -234,6 +235,9 @@ func eachField(a *peer.Answer, set func(name, value string)) {
 	}
 	if a.ServedBy != "" {
 		set(hop.HeaderServedBy, a.ServedBy)
+	}
+	if a.EndpointReason != "" {
+		set(hop.HeaderEndpointReason, a.EndpointReason)
 	}
 	if len(a.Visits) > 0 {
 		set(hop.HeaderVisits, hop.FormatVisits(a.Visits))

@@ -2,7 +2,6 @@ package colo
 
 import (
 	"context"
-	"time"
 
 	"colonnade/fleet"
 	"colonnade/openai"
@@ -18,19 +17,4 @@ func (s *Server) askModels(ctx context.Context, e *fleet.Endpoint) (names []stri
 		return nil, false
 	}
 	return openai.ListedModels(answer.Body)
-}
-
-const (
-	maxMetrics     = 4 << 20                // of an engine, in bytes
-	metricsTimeout = 500 * time.Millisecond // for reading them
-)
-
-// readAdapters reads which adapters an engine has in use, from its metrics. An engine without them, or with some that come late, says nothing.
-func (s *Server) readAdapters(ctx context.Context, e *fleet.Endpoint) {
-	ctx, cancel := context.WithTimeout(ctx, metricsTimeout)
-	defer cancel()
-	answer, err := s.exchange(ctx, e, engineCall{method: "GET", path: "/metrics", atMost: maxMetrics})
-	if err == nil && answer.Status == 200 && !answer.NotAPI {
-		s.pools.NoteAdapters(e.URL, openai.AdaptersInUse(answer.Body))
-	}
 }

@@ -134,7 +134,7 @@ func (c *call) forwardRequest(refused *peer.Answer) *peer.Request {
 	r := &peer.Request{
 		Token:    t,
 		Route:    c.route,
-		Fields:   peer.AppendForwarded(nil, c.model.ForwardHeaders, c.headerToPassOn),
+		Fields:   peer.AppendForNode(peer.AppendForwarded(nil, c.model.ForwardHeaders, c.headerToPassOn), c.request.Field),
 		Body:     c.raw,
 		Progress: c.request.Progress,
 		Tick:     c.request.Tick,

@@ -35,7 +35,7 @@ func checkQuestion(h *fasthttp.RequestHeader, path string) *openai.Error {
 // answers reports whether the server answers questions on a path.
 func (s *Server) answers(path string) bool {
 	switch path {
-	case hop.PathAlive, hop.PathLink, hop.PathSessionUsage, hop.PathModelFacts:
+	case hop.PathAlive, hop.PathLink, hop.PathSessionUsage, hop.PathModelFacts, hop.PathLearned:
 		return true
 	case hop.PathOwned:
 		return s.config.Owned != nil
@@ -97,6 +97,9 @@ func (s *Server) answerQuestion(rc *fasthttp.RequestCtx, path string, token *hop
 		answer = used
 	case hop.PathModelFacts:
 		answer = s.ModelFacts()
+	case hop.PathLearned:
+		s.answerLearned(rc)
+		return
 	default:
 		answer = s.config.Owned(homes.Process{Node: token.Source, Boot: string(query.Peek(hop.ParamFrom))}, string(query.Peek(hop.ParamAbout)))
 	}
@@ -104,13 +107,28 @@ func (s *Server) answerQuestion(rc *fasthttp.RequestCtx, path string, token *hop
 	if err != nil {
 		panic("colo: " + err.Error()) // strings and numbers
 	}
+	answerJSON(rc, body)
+}
+
+func answerJSON(rc *fasthttp.RequestCtx, body []byte) {
 	rc.SetContentType("application/json")
 	rc.SetBody(body)
 }
 
+// answerLearned answers what this server has learned of a pool.
+func (s *Server) answerLearned(rc *fasthttp.RequestCtx) {
+	query := rc.QueryArgs()
+	text := s.learned(string(query.Peek(hop.ParamPool)), time.Now(), query.GetUintOrZero(hop.ParamBytes))
+	if text == nil {
+		rc.SetStatusCode(http.StatusNotFound)
+		return
+	}
+	answerJSON(rc, text)
+}
+
 // verifyQuestion returns the token of a question, which is used up, unless it is not valid here and now. With mutual TLS, only
-// the entry or colo server that has signed it may ask for a sign of life, for a link, or what its session has used, and only a server of this colo
-// what the process owns.
+// the entry or colo server that has signed it may ask for a sign of life, for a link, or what its session has used. Only a server of this colo
+// may ask which engines the process owns, and for its learned figures.
 func (s *Server) verifyQuestion(rc *fasthttp.RequestCtx, path string) (*hop.Token, error) {
 	v, err := s.verifyHead(&rc.Request.Header, string(rc.Request.Header.RequestURI()), time.Now())
 	switch {
@@ -118,7 +136,7 @@ func (s *Server) verifyQuestion(rc *fasthttp.RequestCtx, path string) (*hop.Toke
 		return nil, err
 	case v.Old:
 		return nil, fmt.Errorf("%w: of a version that asks no questions", hop.ErrBadToken)
-	case path != hop.PathOwned:
+	case path != hop.PathOwned && path != hop.PathLearned:
 		err = server.VerifyTokenSource(s.config.Peers, rc.Conn(), &v.Token)
 	default:
 		err = s.verifySibling(rc, &v.Token)
@@ -129,7 +147,7 @@ func (s *Server) verifyQuestion(rc *fasthttp.RequestCtx, path string) (*hop.Toke
 	if err := v.VerifyBody(nil); err != nil {
 		return nil, err
 	}
-	return &v.Token, s.claim(&v)
+	return &v.Token, s.claim(v)
 }
 
 // verifySibling returns an error unless a server of this colo has sent the token of a question, to this colo.

@@ -93,7 +93,7 @@ func (s *testServer) signedGet(target string) (*http.Response, error) {
 	}
 	r.Close = true
 	r.Header.Set("User-Agent", "")
-	token, err := s.keys.Sign(hop.Token{Source: "entry-1"}, hop.NewSequence(s.Boot()), hop.Binding{
+	token, err := s.keys.Sign(&hop.Token{Source: "entry-1"}, hop.NewSequence(s.Boot()), &hop.Binding{
 		Audience: "ams-1", Method: r.Method, Target: target,
 	}, time.Now())
 	r.Header.Set(hop.HeaderToken, token)
@@ -163,7 +163,7 @@ func TestForgedQuestions(t *testing.T) {
 	wire := func(change func(*question)) []byte {
 		f := question{q.keys, hop.Binding{Audience: "ams-1", Method: "GET", Target: target}, q.Boot(), time.Now(), target}
 		change(&f)
-		token, err := f.keys.Sign(hop.Token{Source: "ams-2"}, hop.NewSequence(f.boot), f.to, f.issued)
+		token, err := f.keys.Sign(&hop.Token{Source: "ams-2"}, hop.NewSequence(f.boot), &f.to, f.issued)
 		if err != nil {
 			t.Fatal(err)
 		}

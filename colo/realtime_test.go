@@ -140,10 +140,10 @@ func startConfigured(t *testing.T, configure func(*Config), change func(*Server)
 // dial opens a session with a token for a target.
 func (s *testServer) dial(model string, to hop.Binding) (*websocket.Conn, *http.Response, error) {
 	s.t.Helper()
-	token, err := s.keys.Sign(hop.Token{
+	token, err := s.keys.Sign(&hop.Token{
 		RequestID: "r", Source: "entry-1", Account: "a", Weight: 1, Priority: fleet.PriorityStandard, Model: model, HopsLeft: 1,
 		Wait: hop.WaitNever, Total: hop.Millis(time.Minute),
-	}, hop.NewSequence(s.Boot()), to, time.Now())
+	}, hop.NewSequence(s.Boot()), &to, time.Now())
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -265,7 +265,7 @@ func testHeaderThatIsNotSigned(t *testing.T, protocol int) {
 // A recorded handshake opens no second session.
 func TestRecordedHandshake(t *testing.T) {
 	s := startServer(t)
-	token, err := s.keys.Sign(hopFor("voice"), hop.NewSequence(s.Boot()), toSelf, time.Now())
+	token, err := s.keys.Sign(new(hopFor("voice")), hop.NewSequence(s.Boot()), &toSelf, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

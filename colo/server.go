@@ -15,6 +15,7 @@ import (
 	"colonnade/admission"
 	"colonnade/analytics/journal"
 	"colonnade/analytics/metrics"
+	"colonnade/discovery/engines/kvevents"
 	"colonnade/fleet"
 	"colonnade/forwarding/hop"
 	"colonnade/forwarding/liveness"
@@ -22,6 +23,7 @@ import (
 	"colonnade/forwarding/peer"
 	"colonnade/forwarding/peertls"
 	"colonnade/forwarding/realtime"
+	"colonnade/forwarding/relay"
 	"colonnade/forwarding/server"
 	"colonnade/forwarding/transport"
 	"colonnade/homes"
@@ -84,16 +86,18 @@ type Server struct {
 	engineLog   engineLog
 	modelLists  modelLists
 
-	applying sync.RWMutex // held while the pools are newer than applied
-	applied  atomic.Pointer[appliedTable]
-	inflight *server.Inflight
-	buffers  realtime.Buffers // of realtime sessions
-	edited   editedBodies
-	sessions sessionUsages
-	facts    modelFacts
-	draining atomic.Bool
-	granted  atomic.Int64 // permits so far
-	forwards atomic.Int64 // requests so far that went on to another colo
+	applying  sync.RWMutex // held while the pools are newer than applied
+	applied   atomic.Pointer[appliedTable]
+	inflight  *server.Inflight
+	buffers   realtime.Buffers // of realtime sessions
+	edited    editedBodies
+	backlogs  relay.Backlogs
+	sessions  sessionUsages
+	facts     modelFacts
+	takeovers takeovers
+	draining  atomic.Bool
+	granted   atomic.Int64 // permits so far
+	forwards  atomic.Int64 // requests so far that went on to another colo
 
 	calls  sync.RWMutex // read-locked while Do begins a request; guards the field below
 	closed bool         // Do refuses requests
@@ -116,6 +120,7 @@ func New(c Config) (*Server, error) {
 		credentials: newCredentials(c.CredentialsDir, c.OwnFiles, c.Logger),
 		boot:        rand.Text()[:bootSize],
 	}
+	s.takeovers = newTakeovers()
 	s.name = hop.NodeName(c.Colo, c.Node)
 	s.path = []string{s.name}
 	s.process = c.Node + "/" + s.boot
@@ -125,6 +130,8 @@ func New(c Config) (*Server, error) {
 	s.applied.Store(newAppliedTable(fleet.NewTable(fleet.Contents{})))
 	s.pools = admission.NewManager(c.Colo, s.probe, c.Logger)
 	s.pools.SetPathRule(pathRule)
+	s.pools.SetFigures(s.readFigures)
+	s.pools.SetEvents(kvevents.Follow)
 	s.metrics = metrics.NewColo(c.Metrics, s.table, s.Pools, c.MaxAccounts)
 	metrics.RegisterGrants(c.Metrics, s.GrantsEnabled)
 	metrics.RegisterOutOfTurn(c.Metrics, s.transport.Distrusted)
@@ -158,6 +165,7 @@ func (s *Server) Run(ctx context.Context) error {
 	go func() { probing <- s.pools.Run(ctx) }()
 	var watching sync.WaitGroup
 	watching.Go(func() { s.sender.Watcher.Run(ctx) })
+	watching.Go(func() { s.runTakeovers(ctx) })
 	err := s.transport.Run(ctx)
 	cancel()
 	watching.Wait()
@@ -214,9 +222,6 @@ func (s *Server) probe(ctx context.Context, e *fleet.Endpoint) (err error) {
 	}
 	if s.pools.WantsModels(e.URL) {
 		s.ReadModels(ctx, e)
-	}
-	if e.Engine == "vllm" && s.pools.WantsAdapters(e.URL) {
-		s.readAdapters(ctx, e)
 	}
 	return nil
 }

@@ -13,7 +13,10 @@ func (s *Server) Ask(ctx context.Context, to peer.Server, q peer.Question) (home
 }
 
 // SetGrants sets where the server may grant permits; see [admission.Manager.SetGrants].
-func (s *Server) SetGrants(g *homes.Grants) { s.pools.SetGrants(g) }
+func (s *Server) SetGrants(g *homes.Grants) {
+	s.pools.SetGrants(g)
+	s.takeovers.signal()
+}
 
 // RenewFence ends the use of permits that were granted and not yet sent; see [admission.Manager.Renew].
 func (s *Server) RenewFence() { s.pools.Renew() }

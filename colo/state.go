@@ -17,9 +17,11 @@ type PoolState struct {
 	Colo string `json:"colo"`
 	Node string `json:"node"`
 	// Home is the node that grants the pool's permits; Here says that it is this server.
-	Home      string              `json:"home"`
-	Here      bool                `json:"here"`
-	Ownership []homes.EngineState `json:"ownership"` // of the pool's engines
+	Home string `json:"home"`
+	Here bool   `json:"here"`
+	// CopyAgeSeconds is the age of the copy of what the home has learned, if this server keeps one, as the next home does.
+	CopyAgeSeconds *float64            `json:"copy_age_seconds,omitempty"`
+	Ownership      []homes.EngineState `json:"ownership"` // of the pool's engines
 	admission.Stats
 }
 
@@ -28,7 +30,8 @@ func (s *Server) PoolStates(accounts int) []PoolState {
 	states := []PoolState{}
 	for _, p := range s.pools.Pools() {
 		states = append(states, PoolState{
-			Colo: s.config.Colo, Node: s.config.Node, Home: s.config.Node, Here: true, Ownership: []homes.EngineState{}, Stats: p.DetailedStats(accounts),
+			Colo: s.config.Colo, Node: s.config.Node, Home: s.config.Node, Here: true, Ownership: []homes.EngineState{},
+			CopyAgeSeconds: s.takeovers.copyAge(p.Name()), Stats: p.DetailedStats(accounts),
 		})
 	}
 	return states

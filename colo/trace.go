@@ -15,12 +15,21 @@ import (
 // continueTrace reads whether spans of the request are recorded.
 func (c *call) continueTrace() {
 	if t := c.server.config.Tracer; t != nil {
-		c.trace = t.Continue(c.request.Field(hop.HeaderTraceParent))
+		parent := c.request.Field(hop.HeaderTraceParent)
+		c.trace, c.untraced = t.Continue(parent), parent == ""
 	}
 }
 
 // headerToPassOn returns a header line of the request by its name, as it is passed on to an engine or to another colo.
-func (c *call) headerToPassOn(name string) string { return c.trace.Header(name, c.request.Field(name)) }
+func (c *call) headerToPassOn(name string) string {
+	switch {
+	case c.untraced && name == hop.HeaderTraceParent:
+		return tracing.Unrecorded(c.token.RequestID)
+	case c.untraced && name == hop.HeaderTraceState:
+		return ""
+	}
+	return c.trace.Header(name, c.request.Field(name))
+}
 
 // traceQueue records the span of a request that came to the queue at a time, and has got a permit, or waited and got err.
 func (c *call) traceQueue(since time.Time, err error) {

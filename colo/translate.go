@@ -9,8 +9,9 @@ import (
 )
 
 const (
-	chatPath     = "/v1/chat/completions"
-	tokenizePath = "/tokenize"
+	chatPath         = "/v1/chat/completions"
+	tokenizePath     = "/tokenize"
+	chatTokenizePath = "/chat_tokenize" // of TGI, whose /tokenize reads no chats
 )
 
 // maxTranslated is the longest answer in bytes that is translated as a whole.
@@ -37,7 +38,9 @@ func (c *call) translate() *openai.Error {
 	c.translated = t
 	var err *openai.Error
 	if c.route.API == openai.CountTokens {
-		t.api, t.path = openai.Tokenize, tokenizePath
+		if t.api, t.path = openai.Tokenize, tokenizePath; e.Engine == "tgi" {
+			t.path = chatTokenizePath
+		}
 		*t.body, err = messages.CountRequest((*t.body)[:0], c.raw, e.NameOf(c.model))
 	} else {
 		*t.body, t.asked, err = messages.Request((*t.body)[:0], c.raw, messages.Options{Model: e.NameOf(c.model), AskUsage: e.Usage == fleet.UsageAsk})

@@ -69,6 +69,7 @@ type call struct {
 	path           []string      // servers tried
 	waited         time.Duration // in queues of all colos
 	engineAttempts int           // in all colos
+	endpointReason string        // by the colo that serves the request; empty = it was not asked for
 
 	// Of the last attempt.
 	attemptBegan time.Time

@@ -39,10 +39,11 @@ type floodGuard struct {
 }
 
 // floodKey names requests of which one is refused when another is: the colos decide by the account and its priority, and a request that
-// must not wait is refused although a queue has room.
+// must not wait is refused although a queue has room. Requests that take no slot have places of their own.
 type floodKey struct {
 	account, model, priority string
 	never                    bool // the request must not wait
+	free                     bool // it takes no slot
 }
 
 // floodState is what is known about the refusals of one floodKey.
@@ -188,7 +189,7 @@ func (c *call) refuseFlood(forced string, mode queueMode, jitter float64) *attem
 }
 
 func (c *call) floodKey(mode queueMode) floodKey {
-	return floodKey{account: c.caller.Account.Name, model: c.model.Name, priority: c.priority, never: mode == queueNever}
+	return floodKey{account: c.caller.Account.Name, model: c.model.Name, priority: c.priority, never: mode == queueNever, free: c.route.Free()}
 }
 
 // noteFlood notes how the colos have answered a request. A request whose client has gone says nothing.

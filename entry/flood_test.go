@@ -189,6 +189,7 @@ func TestFloodsAreKeptApart(t *testing.T) {
 	for _, key := range []floodKey{
 		{account: "b", model: "m", priority: "standard"}, {account: "a", model: "n", priority: "standard"},
 		{account: "a", model: "m", priority: "interactive"}, {account: "a", model: "m", priority: "standard", never: true},
+		{account: "a", model: "m", priority: "standard", free: true},
 	} {
 		if n := ownRefusals(g, key, at, 80); n != 0 {
 			t.Errorf("%+v: %d of 80 refused", key, n)

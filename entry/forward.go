@@ -127,6 +127,26 @@ const usualFields = 5
 
 // fields returns the request headers that are forwarded.
 func (c *call) fields() []transport.Field {
+	return peer.AppendForNode(c.engineFields(), c.headerForNode)
+}
+
+// headerForNode returns a request header that is for colo servers. A name of a session that cannot be one counts as none.
+func (c *call) headerForNode(name string) string {
+	switch name {
+	case hop.HeaderSessionAffinity:
+		if session := c.rc.Request.Header.Peek(name); hop.IsSession(session) {
+			return string(session)
+		}
+	case hop.HeaderEndpointReason:
+		if c.caller.Account.Admin {
+			return "1"
+		}
+	}
+	return ""
+}
+
+// engineFields returns the request headers that engines get.
+func (c *call) engineFields() []transport.Field {
 	return peer.AppendForwarded(make([]transport.Field, 0, usualFields), c.model.ForwardHeaders, func(name string) string {
 		value := c.header(name)
 		if name == "Content-Type" && (value == "" && len(c.raw) > 0 || c.route.Dialect == openai.DialectOllama) {
@@ -148,7 +168,8 @@ func (c *call) relay(answer *peer.Answer) (streaming bool) {
 		return false
 	}
 	r := c.newRelay()
-	r.Response, r.OnChunk, r.EndUnknown = answer.Response, answer.OnChunk, answer.EndUnknown
+	r.EndUnknown = answer.EndUnknown
+	answer.RelayBy(r)
 	if answer.EndUnknown || answer.Response.Length() < 0 && !c.rc.Request.Header.IsHTTP11() { // which has no chunks
 		relay.WriteUntilClose(c.rc, c.Request, r)
 		return true
@@ -192,6 +213,9 @@ func (c *call) eachHeader(set func(name, value string)) {
 	server.EachRequestID(c.route.Dialect, c.id, set)
 	set(hop.HeaderAttempts, strconv.Itoa(c.engineAttempts))
 	c.limits.eachHeader(set)
+	if c.endpointReason != "" && c.caller.Account.Admin {
+		set(hop.HeaderEndpointReason, c.endpointReason)
+	}
 	if c.colo != "" {
 		set(hop.HeaderColo, c.colo)
 		if c.fallbacks != nil {

@@ -216,13 +216,13 @@ func (t *attempts) noAnswer(at attempt) {
 func (t *attempts) staysInColo() bool { return t.inColo != nil && !t.over }
 
 // hasAnotherServer reports whether the request can go to a server other than that of an attempt.
-func (t *attempts) hasAnotherServer(at attempt) bool {
+func (t *attempts) hasAnotherServer(at *attempt) bool {
 	return len(at.line.servers) > 1 || t.more() || t.mayGoOn || len(at.line.withServers(t.rank(at.Colo.Name)).servers) > 1
 }
 
 // mayLose reports whether the request could go on if the server of an attempt were lost. left is how many attempts the retry budget allows.
 func (t *attempts) mayLose(at *attempt, left int) bool {
-	return t.hasAnotherServer(*at) && t.mayLoseServer(left)
+	return t.hasAnotherServer(at) && t.mayLoseServer(left)
 }
 
 // mayLoseServer reports whether the budgets allow another attempt after the loss of a server.

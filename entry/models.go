@@ -2,6 +2,7 @@ package entry
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -35,6 +36,10 @@ func (c *call) answerModels(t *fleet.Table) *openai.Error {
 		return err
 	}
 	c.beginCapture()
+	if c.route.API == openai.OllamaVersion {
+		c.answerJSON(openai.AppendOllamaVersion(nil))
+		return nil
+	}
 	known := knownOfModels{c.entry.models.since(t, c.arrived), c.entry.modelFacts(t)}
 	switch c.route.API {
 	case openai.GetModel, openai.OllamaShow:
@@ -48,6 +53,12 @@ func (c *call) answerModels(t *fleet.Table) *openai.Error {
 		} else {
 			c.answerJSON(openai.AppendModel(nil, &info, c.dialect()))
 		}
+	case openai.OllamaRunning:
+		running := slices.DeleteFunc(c.usableModels(t, &known), func(m openai.ModelInfo) bool {
+			_, said := known.facts[m.ID] // an alias has none
+			return !said
+		})
+		c.answerJSON(openai.AppendRunning(nil, running))
 	default:
 		c.answerJSON(openai.AppendModelList(nil, c.usableModels(t, &known), c.dialect()))
 	}

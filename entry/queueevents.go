@@ -50,7 +50,7 @@ func (c *call) beginQueueEvents() {
 func (c *call) resolveStream() (*transport.Response, *openai.Error) {
 	switch answer := c.tryColos(); {
 	case answer != nil && answer.Response.Stream() != nil:
-		c.queueEvents.OnChunk = answer.OnChunk
+		answer.RelayBy(c.queueEvents.Relay)
 		return answer.Response, nil
 	case answer != nil:
 		return nil, c.notStreamed(answer)

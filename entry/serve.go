@@ -139,7 +139,7 @@ func (c *call) nextInTime(to *attempt, tooFar *bool) bool {
 			c.entry.observed.roundTrip(next.Colo) // which has it pinged: it may not be so far any more
 			continue
 		}
-		if c.entry.sender.Watcher.IsSilent(peerOf(next.server())) && c.attempts.hasAnotherServer(next) {
+		if c.entry.sender.Watcher.IsSilent(peerOf(next.server())) && c.attempts.hasAnotherServer(&next) {
 			c.attempts.notConnected(next, openai.Unavailable(reasons.NoServer, time.Second))
 			c.noteLeft(next, time.Now())
 			continue
@@ -329,6 +329,7 @@ func (c *call) handleResult(to *attempt, answer *peer.Answer, err error) bool {
 
 // served notes the answer of the colo that serves the request.
 func (c *call) served(at attempt, answer *peer.Answer) {
+	c.endpointReason = answer.EndpointReason
 	colo, node := hop.SplitNodeName(answer.ServedBy)
 	if visited, ok := c.attempts.visited(at, colo, node); ok && len(answer.Visits) > 0 {
 		at = visited

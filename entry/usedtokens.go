@@ -117,7 +117,7 @@ func (l *callLimits) cost(m *fleet.Model, unit string) float64 {
 	if l.used.answered && !l.used.reported {
 		prompt = l.prompt
 	}
-	return (prompt*price.Input + (float64(l.used.Completion)+l.used.unreported)*price.Output) / float64(price.Per)
+	return price.Of(prompt, float64(l.used.Cached), float64(l.used.Completion)+l.used.unreported)
 }
 
 // estimatePrompt estimates the tokens of a request's prompt. A prompt that is only counted costs nothing. Images in it and forms count at the end only.

@@ -14,7 +14,7 @@ import (
 // startWithoutUsage starts an entry with a colo that answers without usage, and a limit of the account that all clients have.
 func startWithoutUsage(t *testing.T, limits, answer string) (url string, e *Entry) {
 	t.Helper()
-	documents := "key: models/m\nrouting: {steps: [{}]}\ncost: {input: 1, output: 1, per: 1}\n---\nkey: accounts/open\nlimits: " + limits + "\n"
+	documents := "key: models/m\nrouting: {steps: [{}]}\ncost: {input: 1, cached_input: 0, output: 1, per: 1}\n---\nkey: accounts/open\nlimits: " + limits + "\n"
 	documents += colo(t, "ams", func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		w.Header().Set(hop.HeaderAttempts, "1")
@@ -62,6 +62,10 @@ func TestAnswersWithoutUsageCountByEstimate(t *testing.T) {
 	f("{tokens_per_minute: 1000}", short, long, 3, 200, 200, 200)
 	f("{budget: {month: 5}}", `{"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}`, request, 0, 200, 200)
 	f("{requests_per_minute: 5}", short, request, 0, 200, 200)
+	// A budget counts cached tokens at their own price, and a limit of tokens counts all.
+	const cached = `{"usage":{"prompt_tokens":100,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":98}}}`
+	f("{budget: {month: 5}}", cached, request, 0, 200, 200, 429)
+	f("{tokens_per_minute: 60}", cached, `{"model":"m","messages":[],"max_tokens":1}`, 0, 200, 429)
 }
 
 // A prompt that is only tokenized or counted costs no tokens of a limit.

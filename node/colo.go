@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"colonnade/admin"
+	"colonnade/change"
 	"colonnade/colo"
 	"colonnade/discovery/etcd"
 	"colonnade/fleet"
@@ -20,9 +21,8 @@ import (
 // ColoConfig is what a colo server needs.
 type ColoConfig struct {
 	Config
-	Colo           string
-	Gossip         string // host:port of gossip with the other servers of the colo, UDP and TCP; empty = none
-	CredentialsDir string // files with credentials of engines are read only below it; empty = none is read
+	Colo   string
+	Gossip string // host:port of gossip with the other servers of the colo, UDP and TCP; empty = none
 }
 
 // RunColo runs a colo server until ctx is done, and then drains it. It calls serving once the server serves.
@@ -31,7 +31,7 @@ func RunColo(ctx context.Context, c ColoConfig, serving func(Running)) error {
 		return err
 	}
 	r, err := openRuntime(c.Config, "colonnade-colo", fleet.KindServer.Key(c.Colo, c.Node), []string{
-		"defaults", "models/", "pools/", "colos/", "sinks/", "endpoints/" + c.Colo + "/", "servers/" + c.Colo + "/",
+		"defaults", "models/", "pools/", "colos/", "sinks/", "endpoints/" + c.Colo + "/", "servers/" + c.Colo + "/", "workers/",
 	})
 	defer r.close()
 	if err != nil {
@@ -55,6 +55,7 @@ func RunColo(ctx context.Context, c ColoConfig, serving func(Running)) error {
 	r.applyTable(srv)
 	t.Go(func() error { return r.applyTables(t.ctx, srv) })
 	t.Go(func() error { return r.shared.run(t.ctx, c.Colo, r.watcher) })
+	t.Go(func() error { return r.incidents(c.Colo).Run(t.ctx) })
 	s.start(t)
 
 	// The server registers before it serves: requests that arrive until then wait in the listener's backlog.
@@ -86,8 +87,8 @@ func RunColo(ctx context.Context, c ColoConfig, serving func(Running)) error {
 
 // startColo starts what runs from the beginning to the end of the process.
 func (r *runtime) startColo(t tasks, c *ColoConfig, srv *colo.Server) {
+	t.Go(func() error { return r.behalf.run(t.ctx) })
 	t.Go(func() error { return r.watcher.Run(t.ctx) })
-	r.sinks.dir = c.CredentialsDir
 	t.Go(func() error { return r.sinks.run(t.ctx) })
 	t.Go(func() error { return srv.Run(t.ctx) })
 	t.Go(func() error { return r.keys.run(t.ctx, func() { r.replaceGossipKeys(c) }) })
@@ -95,6 +96,10 @@ func (r *runtime) startColo(t tasks, c *ColoConfig, srv *colo.Server) {
 
 // newColoServer makes the server and its siblings.
 func (r *runtime) newColoServer(c *ColoConfig) (*colo.Server, error) {
+	r.behalf = &behalf{client: r.client, colo: c.Colo, node: c.Node, logger: c.Logger, all: map[string]*represented{}}
+	if err := r.openAPI(&change.Documents{Client: r.client}, "", r.behalf.registrar(r)); err != nil {
+		return nil, err
+	}
 	peers, err := r.peerTLS(peertls.Identity{Role: peertls.RoleColo, Colo: c.Colo, Node: c.Node})
 	if err != nil {
 		return nil, err
@@ -152,7 +157,7 @@ func (r *runtime) register(ctx context.Context, colo string, self []byte, grantU
 		var taken *etcd.TakenError
 		switch {
 		case err == nil:
-			lingerAfterCrash(ctx, lease)
+			r.lingerAfterCrash(ctx, lease.AfterCrash())
 			return lease, nil
 		case errors.As(err, &taken):
 			return nil, err
@@ -161,7 +166,7 @@ func (r *runtime) register(ctx context.Context, colo string, self []byte, grantU
 		case k.Alone():
 			r.config.Logger.Warn("serving without etcd, from the last good documents", "error", err)
 			lease := etcd.NewLease(registration)
-			lingerAfterCrash(ctx, lease)
+			r.lingerAfterCrash(ctx, lease.AfterCrash())
 			k.Assume()
 			lease.Assume()
 			return lease, nil
@@ -170,10 +175,11 @@ func (r *runtime) register(ctx context.Context, colo string, self []byte, grantU
 	}
 }
 
-// lingerAfterCrash waits until engines have noticed the end of an earlier process of this server, whose requests would
-// otherwise run beside those of this one.
-func lingerAfterCrash(ctx context.Context, lease *etcd.Lease) {
-	if lease.AfterCrash() {
+// lingerAfterCrash waits, if an earlier process of this node has crashed, until engines have noticed its end: its requests would otherwise run
+// beside those of this one.
+func (r *runtime) lingerAfterCrash(ctx context.Context, crashed bool) {
+	if crashed {
+		r.config.Logger.Info("waiting until engines have noticed the end of the earlier process", "for", colo.Linger)
 		ctxtime.Sleep(ctx, colo.Linger)
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"colonnade/admin"
+	"colonnade/admin/api"
+	"colonnade/change"
 	"colonnade/discovery/etcd"
 	"colonnade/entry"
 	"colonnade/fleet"
@@ -50,21 +52,12 @@ func RunEntry(ctx context.Context, c EntryConfig, serving func(Running)) error {
 	if err := c.checkSettings(); err != nil {
 		return err
 	}
-	r, err := openRuntime(c.Config, "colonnade-entry", fleet.KindEntry.Key(c.Node), []string{"defaults", "models/", "flows/", "colos/", "accounts/", "keys/", "issuers/", "captures/", "sinks/", "servers/", "limits", "entries/"})
+	r, err := openEntryRuntime(&c)
 	defer r.close()
 	if err != nil {
 		return err
 	}
-	settings, err := r.entrySettings(&c)
-	if err != nil {
-		return err
-	}
-	peers, err := r.peerTLS(peertls.Identity{Role: peertls.RoleEntry, Node: c.Node})
-	if err != nil {
-		return err
-	}
-	settings.Metrics, settings.Peers, settings.Via, settings.Liveness, settings.NoLinks = r.metrics, peers, c.Via, c.Liveness, c.NoLinks
-	e, err := entry.New(settings)
+	e, err := r.newEntry(&c)
 	if err != nil {
 		return err
 	}
@@ -100,6 +93,30 @@ func RunEntry(ctx context.Context, c EntryConfig, serving func(Running)) error {
 	err = errors.Join(err, t.Wait())
 	c.Logger.Info("stopped", "node", c.Node)
 	return err
+}
+
+// openEntryRuntime opens the runtime of an entry, with the admin API.
+func openEntryRuntime(c *EntryConfig) (*runtime, error) {
+	c.clientTLS = c.TLS
+	r, err := openRuntime(c.Config, "colonnade-entry", fleet.KindEntry.Key(c.Node), []string{"defaults", "models/", "flows/", "colos/", "accounts/", "keys/", "issuers/", "captures/", "sinks/", "servers/", "limits", "entries/"})
+	if err != nil {
+		return r, err
+	}
+	return r, r.openAPI(&change.Documents{Client: r.client}, "", api.Registrar{})
+}
+
+// newEntry makes the entry.
+func (r *runtime) newEntry(c *EntryConfig) (*entry.Entry, error) {
+	settings, err := r.entrySettings(c)
+	if err != nil {
+		return nil, err
+	}
+	peers, err := r.peerTLS(peertls.Identity{Role: peertls.RoleEntry, Node: c.Node})
+	if err != nil {
+		return nil, err
+	}
+	settings.Metrics, settings.Peers, settings.Via, settings.Liveness, settings.NoLinks = r.metrics, peers, c.Via, c.Liveness, c.NoLinks
+	return entry.New(settings)
 }
 
 // entrySettings returns the settings of an entry, but its metrics and all that it has because of other nodes.

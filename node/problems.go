@@ -25,7 +25,11 @@ func (r *runtime) problems() []problems.Problem {
 		l.Errorf(reasons.DeletionsHeld, r.document(), "%s: %s held back: %s", r.name(), wording.Count(n, "deletion"), wording.FirstOf(c.PendingDeletions))
 	}
 	if !r.starting() {
-		l.Add(r.tableProblems.of(r.watcher.Table(), r.unseen)...)
+		colo := ""
+		if r.siblings != nil {
+			colo = r.siblings.colo
+		}
+		l.Add(r.tableProblems.of(r.watcher.Table(), colo, r.unseen)...)
 	}
 	if r.entry != nil {
 		r.addEntry(l)
@@ -38,6 +42,7 @@ func (r *runtime) problems() []problems.Problem {
 	if r.colo != nil {
 		r.addPools(l)
 		r.addModels(l)
+		r.addEvents(l)
 		r.addOrphans(l)
 		l.Add(r.shared.problems()...)
 	}
@@ -113,13 +118,13 @@ type tableProblems struct {
 	found []problems.Problem
 }
 
-func (p *tableProblems) of(t *fleet.Table, unseen []fleet.Kind) []problems.Problem {
+func (p *tableProblems) of(t *fleet.Table, colo string, unseen []fleet.Kind) []problems.Problem {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.table == t {
 		return p.found
 	}
-	scope := problems.Scope{Unseen: unseen}
+	scope := problems.Scope{Unseen: unseen, Colo: colo}
 	for _, rejected := range t.Rejected {
 		scope.Rejected = append(scope.Rejected, rejected.Key)
 	}
@@ -190,6 +195,14 @@ func (r *runtime) addModels(l *problems.List) {
 		if r.source != "" {
 			problem.Effect = fmt.Sprintf("every request for %s gets 503 %s", m.Model, reasons.ModelNotLoaded)
 		}
+	}
+}
+
+// addEvents adds the engines whose events cannot be read. Only the server that may grant their slots reads them.
+func (r *runtime) addEvents(l *problems.List) {
+	for _, p := range r.colo.EventsUnread() {
+		l.Warnf(reasons.EngineEventsUnread, fleet.KindPool.Key(p.Pool), "%s: pool %s: the events of %s cannot be read: %s", r.name(), p.Pool,
+			wording.Count(len(p.Engines), "engine"), wording.FirstOf(p.Engines))
 	}
 }
 

@@ -14,10 +14,10 @@ import (
 
 	"colonnade/admin"
 	"colonnade/admin/api"
+	"colonnade/analytics/incidents"
 	"colonnade/analytics/journal"
 	"colonnade/analytics/metrics"
 	"colonnade/analytics/query"
-	"colonnade/change"
 	"colonnade/colo"
 	"colonnade/discovery/etcd"
 	"colonnade/entry"
@@ -58,6 +58,7 @@ type Config struct {
 	Etcd             []string
 	Sinks            []string      // URLs to which events are sent, from DataDir; see [sinks.Parse]
 	DataDir          string        // for events, the last good documents and the lease; empty = nothing is kept
+	CredentialsDir   string        // files with credentials that documents name are read only below it; empty = none is read
 	Keys             *hop.Keys     // of the fleet
 	KeyFile          string        // that Keys come from, and that replaces them when it changes; empty = none
 	PeerTLS          peertls.Files // empty = nodes speak plain HTTP to each other
@@ -73,6 +74,8 @@ type Config struct {
 	// Via returns the address to which this node connects for requests to a colo server, instead of the server's own, such as that of a
 	// proxy in front of it; nil = to the server's own address. It is called for each request, by several goroutines at once.
 	Via func(peer.Server) (address string)
+
+	clientTLS peertls.CertificateFiles // of the listener for clients; no document may name them
 
 	NoLinks bool // each request to another node has a connection of its own: see [peer.Client.Multiplex]
 }
@@ -113,11 +116,13 @@ type runtime struct {
 	entry        *entry.Entry                // nil for a colo server
 	siblings     *siblings                   // nil for an entry
 	colo         *colo.Server                // nil for an entry
+	behalf       *behalf                     // nil for an entry, and for a process that serves one place
 
 	maintenance *Maintenance
 
-	ready         func() error // why the node is not ready; set with the pages
-	unseen        []fleet.Kind // documents that the node does not watch; see [problems.Scope]
+	returned      chan struct{} // closed once workers have had the time to come back after a restart; nil = none is waited for
+	ready         func() error  // why the node is not ready; set with the pages
+	unseen        []fleet.Kind  // documents that the node does not watch; see [problems.Scope]
 	tableProblems tableProblems
 	shared        sharedEngines
 	keys          *fleetKeys // nil for a process that has no other nodes
@@ -147,9 +152,6 @@ func openRuntime(c Config, service, own string, kinds []string) (*runtime, error
 	}
 	if r.client, err = etcd.Dial(c.Etcd); err != nil {
 		return r, fmt.Errorf("flag -etcd: %w", err)
-	}
-	if err := r.openAPI(&change.Documents{Client: r.client}, ""); err != nil {
-		return r, err
 	}
 	r.watch(etcd.NewWatcher(etcd.Config{
 		Client: r.client, Prefix: Prefix, Kinds: kinds, Staged: etcd.StagedKey(own), Cache: c.file("table"), Logger: c.Logger,
@@ -270,14 +272,27 @@ func (r *runtime) awaitTable(ctx context.Context, late func()) error {
 	}
 }
 
-// starting reports whether the node still waits for its first table.
+// starting reports whether the node still waits for its first table, or for its workers.
 func (r *runtime) starting() bool {
 	select {
 	case <-r.watcher.Ready():
+	default:
+		return true
+	}
+	if r.returned == nil {
+		return false
+	}
+	select {
+	case <-r.returned:
 		return false
 	default:
 		return true
 	}
+}
+
+// incidents returns what reports the incidents of a colo's engines.
+func (r *runtime) incidents(colo string) *incidents.Reporter {
+	return incidents.New(incidents.Config{Colo: colo, Node: r.config.Node, Table: r.watcher.Table, Changed: r.watcher.Changed, Append: r.log.Append})
 }
 
 // encode returns the document of a node as JSON.

@@ -25,7 +25,6 @@ import (
 	"colonnade/forwarding/peer"
 	"colonnade/forwarding/peertls"
 	"colonnade/forwarding/server"
-	"colonnade/internal/ctxtime"
 )
 
 // DefaultColo is the name of the colo of a process that serves one place, unless its documents name another one.
@@ -35,16 +34,15 @@ const DefaultColo = "local"
 // etcd and other nodes is ignored.
 type ServeConfig struct {
 	Config
-	Colo           string                   // empty = the one that the documents name, or else DefaultColo
-	Documents      string                   // file, or directory of files; empty = none
-	Engines        []string                 // URLs of engines that are asked what they serve
-	CredentialsDir string                   // see [ColoConfig]
-	Open           bool                     // see [EntryConfig]
-	TLS            peertls.CertificateFiles // see [EntryConfig]
-	ACME           acmecert.Config          // instead of TLS, certificates by ACME; CacheDir and Logger are set from Config
-	MaxConnsPerIP  int                      // see [EntryConfig]
-	Reload         <-chan os.Signal         // each signal makes the process read its documents again; nil = none
-	Report         func(line string)        // is called with each line of what was found out about Engines
+	Colo          string                   // empty = the one that the documents name, or else DefaultColo
+	Documents     string                   // file, or directory of files; empty = none
+	Engines       []string                 // URLs of engines that are asked what they serve
+	Open          bool                     // see [EntryConfig]
+	TLS           peertls.CertificateFiles // see [EntryConfig]
+	ACME          acmecert.Config          // instead of TLS, certificates by ACME; CacheDir and Logger are set from Config
+	MaxConnsPerIP int                      // see [EntryConfig]
+	Reload        <-chan os.Signal         // each signal makes the process read its documents again; nil = none
+	Report        func(line string)        // is called with each line of what was found out about Engines
 }
 
 // colo returns the colo of the process, by its documents if the settings do not name it.
@@ -71,7 +69,7 @@ func (c *ServeConfig) colo(docs []files.Located) (string, error) {
 // check completes the settings and refuses those that no process can run with.
 func (c *ServeConfig) check() (err error) {
 	if c.Documents == "" && len(c.Engines) == 0 {
-		return errors.New("there is nothing to serve: name an engine with -engine http://HOST:PORT (COLONNADE_ENGINE), or documents with -config PATH (COLONNADE_CONFIG)")
+		return errors.New("there is nothing to serve: name an engine with -engine http://HOST:PORT (COLONNADE_ENGINE), or documents with -config PATH (COLONNADE_CONFIG); for engines that register themselves, make a key with colonnade keys create -role worker -config PATH")
 	}
 	for _, url := range c.Engines {
 		if err := engines.CheckURL(url); err != nil {
@@ -94,8 +92,9 @@ func (c *ServeConfig) check() (err error) {
 		c.Node = c.Colo + "-1"
 	}
 	c.Etcd, c.AdvertiseAddress, c.KeyFile, c.PeerTLS = nil, "", "", peertls.Files{}
+	c.clientTLS = c.TLS
 	c.Keys = hop.RandomKeys() // tokens never leave the process
-	return (&ColoConfig{Config: c.Config, Colo: c.Colo, CredentialsDir: c.CredentialsDir}).checkSettings()
+	return (&ColoConfig{Config: c.Config, Colo: c.Colo}).checkSettings()
 }
 
 // store returns the documents that the admin API changes, or why there are none.
@@ -134,25 +133,17 @@ func RunServe(ctx context.Context, c ServeConfig, serving func(Running)) error {
 	if err != nil {
 		return err
 	}
-	if err := r.openAPI(c.store()); err != nil {
-		return err
-	}
 	s, err := r.newPlace(&c, documents)
 	if err != nil {
 		return err
 	}
 	t := newTasks(ctx)
 	defer t.end()
-	t.Go(func() error { return s.documents.Run(t.ctx) })
-	r.sinks.dir = c.CredentialsDir
-	t.Go(func() error { return r.sinks.run(t.ctx) })
-	t.Go(func() error { return s.colo.Run(t.ctx) })
-	t.Go(func() error { return r.entry.Run(t.ctx) })
-	t.Go(func() error { return s.reload(t.ctx, c.Reload) })
-	t.Go(func() error { return s.applyTables(t.ctx) })
-	t.Go(func() error { return r.shared.run(t.ctx, c.Colo, s.documents) })
+	r.startPlace(t, s)
 	r.serveAdmin(t, s.pages())
-	r.lingerAfterKill(t.stopping)
+	// Without a data directory, it cannot know of requests that an earlier process has left without an end.
+	left := r.log.Stats()
+	r.lingerAfterCrash(t.stopping, left.Crashed > 0 || left.OpenBegins > 0)
 	t.Go(func() error { return r.entry.Serve(r.requests) }) // without a table, requests are refused as "starting"
 	if r.acme != nil {
 		t.Go(func() error { return r.acme.Run(t.ctx) })
@@ -160,8 +151,11 @@ func RunServe(ctx context.Context, c ServeConfig, serving func(Running)) error {
 	if len(c.Engines) > 0 {
 		t.Go(func() error { return s.findEngines(t.ctx) })
 	}
+	if r.returned != nil {
+		t.Go(func() error { return s.awaitWorkers(t.ctx, r) })
+	}
 	select {
-	case <-s.documents.Ready():
+	case <-s.ready(r):
 		r.maintenance.begin(drainable{ctx: t.stopping, local: r.drainEntryOnly})
 		serving(r.running())
 		<-t.stopping.Done()
@@ -180,12 +174,18 @@ func RunServe(ctx context.Context, c ServeConfig, serving func(Running)) error {
 	return err
 }
 
-// lingerAfterKill waits, if an earlier process has left requests without an end, until engines have noticed its end: those requests would
-// otherwise run beside the ones of this process. It cannot know that without a data directory.
-func (r *runtime) lingerAfterKill(ctx context.Context) {
-	if s := r.log.Stats(); s.Crashed > 0 || s.OpenBegins > 0 {
-		ctxtime.Sleep(ctx, colo.Linger)
-	}
+// startPlace starts what a process that serves one place does beside its listeners.
+func (r *runtime) startPlace(t tasks, s *place) {
+	c := s.config
+	t.Go(func() error { return s.documents.Run(t.ctx) })
+	t.Go(func() error { return r.sinks.run(t.ctx) })
+	t.Go(func() error { return s.colo.Run(t.ctx) })
+	t.Go(func() error { return r.entry.Run(t.ctx) })
+	t.Go(func() error { return s.reload(t.ctx, c.Reload) })
+	t.Go(func() error { return s.applyTables(t.ctx) })
+	t.Go(func() error { return s.workers.run(t.ctx) })
+	t.Go(func() error { return r.shared.run(t.ctx, c.Colo, s.documents) })
+	t.Go(func() error { return r.incidents(c.Colo).Run(t.ctx) })
 }
 
 // place is an entry and a colo server in one process.
@@ -194,14 +194,20 @@ type place struct {
 	entry     *entry.Entry
 	colo      *colo.Server
 	documents *files.Watcher
+	workers   *registrations
+	applying  sync.Mutex // held while a table is applied, so that none is applied after a newer one
 }
 
 // newPlace makes the parts of the process. It sets r.entry.
 func (r *runtime) newPlace(c *ServeConfig, documents *files.Watcher) (*place, error) {
 	s := &place{config: c, documents: documents}
 	r.watch(documents)
+	store, none := c.store()
+	if err := r.openAPI(store, none, s.registrar()); err != nil {
+		return nil, err
+	}
 	r.source = c.source()
-	settings := r.coloSettings(&ColoConfig{Config: c.Config, Colo: c.Colo, CredentialsDir: c.CredentialsDir})
+	settings := r.coloSettings(&ColoConfig{Config: c.Config, Colo: c.Colo})
 	settings.Metrics, settings.Logger = metrics.WithRole(r.metrics, "colo"), c.Logger.With("role", "colo")
 	settings.WithoutListener = true
 	var err error
@@ -213,7 +219,8 @@ func (r *runtime) newPlace(c *ServeConfig, documents *files.Watcher) (*place, er
 	}
 	documents.SetOwn("server", s.ownDocuments(r))
 	r.colo = s.colo
-	s.colo.Apply(documents.Table())
+	s.openRegistrations(r)
+	s.applyTable()
 	s.warnWithoutKeys()
 	return s, nil
 }
@@ -301,13 +308,20 @@ func (s *place) reload(ctx context.Context, signals <-chan os.Signal) error {
 func (s *place) applyTables(ctx context.Context) error {
 	for {
 		changed := s.documents.Changed()
-		s.colo.Apply(s.documents.Table())
+		s.applyTable()
 		select {
 		case <-changed:
 		case <-ctx.Done():
 			return nil
 		}
 	}
+}
+
+// applyTable applies the newest table to the colo server.
+func (s *place) applyTable() {
+	s.applying.Lock()
+	defer s.applying.Unlock()
+	s.colo.Apply(s.documents.Table())
 }
 
 // pages returns the admin pages of both parts.

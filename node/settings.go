@@ -27,6 +27,9 @@ func (c *Config) check(key string) error {
 	if _, err := c.parseSinks(); err != nil {
 		return err
 	}
+	if err := c.checkCredentialsDir(); err != nil {
+		return fmt.Errorf("flag -credentials-dir: %w", err)
+	}
 	if c.MaxConns < 0 || c.MaxConns > server.MaxConns {
 		return fmt.Errorf("flag -max-connections %d: must be a number from 1 to %d, or 0 for as many as open files allow", c.MaxConns, server.MaxConns)
 	}
@@ -103,17 +106,11 @@ func (c *EntryConfig) checkSettings() error {
 
 // checkSettings refuses settings that no colo server can run with.
 func (c *ColoConfig) checkSettings() error {
-	if err := c.check("servers/" + c.Colo + "/" + c.Node); err != nil {
-		return err
-	}
-	if err := c.checkCredentialsDir(); err != nil {
-		return fmt.Errorf("flag -credentials-dir: %w", err)
-	}
-	return nil
+	return c.check("servers/" + c.Colo + "/" + c.Node)
 }
 
 // checkCredentialsDir refuses a directory that does not exist, or in which a document could name files of the data directory.
-func (c *ColoConfig) checkCredentialsDir() error {
+func (c *Config) checkCredentialsDir() error {
 	if c.CredentialsDir == "" {
 		return nil
 	}
@@ -135,7 +132,7 @@ func (c *ColoConfig) checkCredentialsDir() error {
 		return err
 	}
 	if below, err := filepath.Rel(dir, data); err == nil && filepath.IsLocal(below) {
-		return fmt.Errorf("%s has the data directory %s in it; choose a directory that holds nothing but credentials of engines",
+		return fmt.Errorf("%s has the data directory %s in it; choose a directory that holds nothing but credentials",
 			c.CredentialsDir, c.DataDir)
 	}
 	return nil
@@ -152,7 +149,7 @@ func realPath(path string) (string, error) {
 
 // ownFiles returns the paths of the files with secrets of this node.
 func (c *Config) ownFiles() []string {
-	files := []string{c.KeyFile, c.AdminTokens, c.PeerTLS.Key, c.PeerTLS.Cert, c.PeerTLS.CA}
+	files := []string{c.KeyFile, c.AdminTokens, c.PeerTLS.Key, c.PeerTLS.Cert, c.PeerTLS.CA, c.clientTLS.Key, c.clientTLS.Cert}
 	return slices.DeleteFunc(files, func(path string) bool { return path == "" })
 }
 

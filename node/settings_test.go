@@ -73,10 +73,13 @@ func TestBadCredentialsDir(t *testing.T) {
 	}
 	f := func(credentials, data, want string) {
 		t.Helper()
-		c := node.ColoConfig{Colo: "ams", CredentialsDir: credentials, Config: node.Config{Node: "ams-1", Listen: "nowhere", DataDir: data,
+		c := node.ColoConfig{Colo: "ams", Config: node.Config{Node: "ams-1", Listen: "nowhere", DataDir: data, CredentialsDir: credentials,
 			Etcd: []string{"http://127.0.0.1:1"}, Logger: slog.New(slog.DiscardHandler)}}
 		if err := node.RunColo(t.Context(), c, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("credentials in %s, data in %s: %v, want %q", credentials, data, err, want)
+		}
+		if err := node.RunEntry(t.Context(), node.EntryConfig{Config: c.Config}, nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("entry with credentials in %s, data in %s: %v, want %q", credentials, data, err, want)
 		}
 	}
 	f(filepath.Join(dir, "none"), data, "flag -credentials-dir: lstat")

@@ -25,7 +25,7 @@ const (
 	sinkFlush = 5 * time.Second
 	// maxSinkRate is how many events a sink gets in a second at most: more than requests make, so that a backlog shrinks, and few enough that
 	// requests have the processors.
-	maxSinkRate = 56_000
+	maxSinkRate = 50_500
 	// sinkRetry is how often a sink that could not be opened is tried again.
 	sinkRetry = 10 * time.Second
 	// maxSinkCredential bounds the file of a credential, in bytes.
@@ -42,7 +42,6 @@ type SinkState struct {
 // shippers send the events of the node to the sinks of its flags and of the documents, beside the requests.
 type shippers struct {
 	config  *Config
-	dir     string // of credentials that documents name; empty = none
 	flags   []*sinks.Spec
 	table   func() *fleet.Table
 	changed func() <-chan struct{}
@@ -237,10 +236,10 @@ func (s *shippers) credentialOfDocument(credential string) (string, error) {
 		}
 		return value, sinks.CheckCredential(credential, value)
 	}
-	if s.dir == "" {
-		return "", fmt.Errorf("credential=%s: this node has no -credentials-dir; use env:NAME", credential)
+	if s.config.CredentialsDir == "" {
+		return "", fmt.Errorf("credential=%s: this node has no -credentials-dir: set the flag, or use env:NAME", credential)
 	}
-	dir := reload.Dir{Path: s.dir, Never: s.config.ownFiles(), MaxSize: maxSinkCredential}
+	dir := reload.Dir{Path: s.config.CredentialsDir, Never: s.config.ownFiles(), MaxSize: maxSinkCredential}
 	text, err := dir.Read(strings.TrimPrefix(credential, "file:"))
 	if err != nil {
 		return "", fmt.Errorf("credential=%s: %w", credential, err)

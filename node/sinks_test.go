@@ -2,16 +2,22 @@ package node_test
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"colonnade/forwarding/peertls"
+	"colonnade/internal/etcdtest"
 	"colonnade/internal/testkit"
+	"colonnade/internal/tlstest"
 	"colonnade/node"
 )
 
@@ -90,9 +96,10 @@ func TestSinksOfFlagsAndDocuments(t *testing.T) {
 	own := filepath.Join(p.data, "sinks", "local-1")
 	p.write(t, "sinks.yaml", "{key: sinks/doc, url: 'file:a.jsonl', every: 20ms}\n")
 	testkit.WaitFor(t, "an event at the sink of the document", func() bool { return lines(filepath.Join(own, "a.jsonl")) == 1 })
-	if c := p.config(t); len(c.Sinks) != 2 || c.Sinks[0].Name != "disk" || c.Sinks[1].Document != "sinks/doc" || c.Sinks[1].LagEvents != 0 {
-		t.Errorf("%+v", c.Sinks)
-	}
+	testkit.WaitFor(t, "both sinks to have all events", func() bool { // the event is in the file before it is counted
+		c := p.config(t)
+		return len(c.Sinks) == 2 && c.Sinks[0].Name == "disk" && c.Sinks[1].Document == "sinks/doc" && c.Sinks[1].LagEvents == 0
+	})
 	p.write(t, "sinks.yaml", "{key: sinks/doc, url: 'file:b.jsonl', every: 20ms}\n")
 	requests := 2 // with the last one
 	testkit.WaitFor(t, "an event at the changed sink", func() bool {
@@ -135,6 +142,49 @@ func TestSinkThatIsAwayIsAProblem(t *testing.T) {
 		return true
 	})
 	p.request(t)
+}
+
+// An entry reads the credentials of sinks that documents name below its directory for them, and never the files of its own certificate.
+func TestEntryReadsCredentialsOfSinks(t *testing.T) {
+	ca, files := tlstest.NewCA(t, "web"), tlstest.NewFiles(t)
+	files.Put(ca, "", nil)
+	dir := filepath.Dir(files.Key)
+	tlstest.Write(t, filepath.Join(dir, "receiver"), []byte("secret\n"))
+	authorized := make(chan string, 100)
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		authorized <- r.URL.Path + " " + r.Header.Get("Authorization")
+	}))
+	t.Cleanup(receiver.Close)
+	s := etcdtest.Start(t)
+	c := config(t, s, "edge-1")
+	c.CredentialsDir = dir
+	logged := recordLog(t, &c)
+	for _, file := range []string{"receiver", filepath.Base(files.Key), filepath.Base(files.Cert)} {
+		document := fmt.Sprintf("url: %s/%s\ncredential: file:%s\nevery: 20ms", receiver.URL, file, file)
+		if _, err := s.Client(t).Put(t.Context(), node.Prefix+"sinks/"+strings.ReplaceAll(file, ".", "-"), document); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, _ := start(t, func(ctx context.Context, started func(node.Running)) error {
+		return node.RunEntry(ctx, node.EntryConfig{Config: c, TLS: peertls.CertificateFiles{Cert: files.Cert, Key: files.Key}}, started)
+	})
+	client := &http.Client{Timeout: testkit.Timeout, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: ca.Pool()}, DisableKeepAlives: true}}
+	answer, err := client.Post("https://"+r.Address+"/v1/completions", "application/json", strings.NewReader(`{"model":"m","prompt":"x"}`)) // refused: one event
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = answer.Body.Close()
+	select {
+	case got := <-authorized:
+		if got != "/receiver Bearer secret" {
+			t.Errorf("the receiver got %q", got)
+		}
+	case <-time.After(testkit.Timeout):
+		t.Fatal("no event has arrived: ", page(t, r, "/debug/config"))
+	}
+	testkit.WaitFor(t, "both sinks with files of the node", func() bool {
+		return strings.Count(logged.String(), "it is a file of this node") == 2
+	})
 }
 
 func TestSinkFlagsAreChecked(t *testing.T) {

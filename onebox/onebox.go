@@ -54,7 +54,7 @@ type Config struct {
 
 	EtcdURL string // of an external etcd; empty = the fleet embeds one
 
-	CredentialsDir string // of all colo servers, see [node.ColoConfig]
+	CredentialsDir string // of all nodes, see [node.Config]
 
 	TLS     peertls.CertificateFiles             // of the entry, for clients; none = plain HTTP
 	PeerTLS func(peertls.Identity) peertls.Files // of a node; nil = plain HTTP between nodes
@@ -289,7 +289,7 @@ func (b *allInOne) lockDir() error {
 func (b *allInOne) node(name, place, listen, admin string) node.Config {
 	c := node.Config{
 		Node: name, Listen: listen, Admin: admin, AdminTokens: b.config.AdminTokens, Etcd: []string{b.fleet.Etcd}, Keys: b.keysOf(name), Drain: b.config.Drain,
-		DataDir: filepath.Join(b.fleet.Dir, "nodes"), WriteStall: b.config.WriteStall, BodyMemory: b.config.BodyMemory, MetricsAccounts: b.config.MetricsAccounts, Liveness: b.config.Liveness, NoLinks: b.config.NoLinks,
+		DataDir: filepath.Join(b.fleet.Dir, "nodes"), CredentialsDir: b.config.CredentialsDir, WriteStall: b.config.WriteStall, BodyMemory: b.config.BodyMemory, MetricsAccounts: b.config.MetricsAccounts, Liveness: b.config.Liveness, NoLinks: b.config.NoLinks,
 		FilesPerConn: filesPerConn, Logger: b.logger(name),
 	}
 	if b.config.Latency != nil {

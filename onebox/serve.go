@@ -32,7 +32,7 @@ func (b *allInOne) startServe(ctx context.Context, docs []document.Raw) error {
 	colo := b.config.Colos[0]
 	name := ServerName(colo, 1)
 	config := node.ServeConfig{
-		Config: b.node(name, colo, b.config.Listen, b.adminAddress()), Colo: colo, Documents: b.fleet.Documents, CredentialsDir: b.config.CredentialsDir,
+		Config: b.node(name, colo, b.config.Listen, b.adminAddress()), Colo: colo, Documents: b.fleet.Documents,
 		Open: b.config.Open, TLS: b.config.TLS, MaxConnsPerIP: b.connsPerIP(),
 	}
 	b.fleet.secure = b.config.TLS.Cert != ""

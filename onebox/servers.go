@@ -88,7 +88,7 @@ func (c *Config) checkServers() error {
 
 // startColo starts one colo server.
 func (b *allInOne) startColo(colo, name string) (ColoNode, error) {
-	config := node.ColoConfig{Colo: colo, CredentialsDir: b.config.CredentialsDir, Config: b.node(name, colo, "127.0.0.1:0", "127.0.0.1:0")}
+	config := node.ColoConfig{Colo: colo, Config: b.node(name, colo, "127.0.0.1:0", "127.0.0.1:0")}
 	if !b.config.NoGossip {
 		config.Gossip = "127.0.0.1:0"
 	}

@@ -83,6 +83,32 @@ func TestServersTakeOver(t *testing.T) {
 	chat("after " + first + " has started again")
 }
 
+// The figures of a pool are known to its next home before that has served a request, also if the home before has ended by then.
+func TestLearnedMovesWithTheHome(t *testing.T) {
+	t.Parallel()
+	f := fleettest.Start(t, fleettest.SeveralServers(2, fleettest.QuickEngine(2)), "key: pools/demo\nqueue: {cost: tokens}\n")
+	first := f.Home("ams", "demo").Node
+	for range 40 {
+		if a := f.Chat(fleettest.ChatBody(2, false)); a.Status != 200 {
+			t.Fatalf("%d %s", a.Status, a.Body)
+		}
+	}
+	f.EndNode(first)()
+	testkit.WaitFor(t, "another home that knows what the first has learned", func() bool {
+		for _, p := range f.PoolPages("ams") {
+			if p.Pool == "demo" && p.Home != first {
+				return p.MeanHeldMillis != nil && p.CostPerSlotSecond != nil
+			}
+		}
+		return false
+	})
+	for _, p := range f.PoolPages("ams") {
+		if p.Pool == "demo" && p.Granted > 0 {
+			t.Errorf("it has granted %d permits itself", p.Granted)
+		}
+	}
+}
+
 // Servers register the pools that have an engine in their colo, and entries ask no colo without the model's pool.
 func TestColosWithoutThePoolAreNotAsked(t *testing.T) {
 	t.Parallel()

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"colonnade/change"
+	"colonnade/fleet"
 )
 
 const (
@@ -24,13 +25,14 @@ const (
 
 // Config is what the API works with. Its functions may be called by several goroutines at once.
 type Config struct {
-	Node   string // name, for the history
-	Tokens *Tokens
+	Node   string  // name, for the history
+	Tokens *Tokens // of operators; nil = there are none, and only registrations are taken
 	Logger *slog.Logger
 
 	Documents *change.Documents // the store; its author is that of each request. nil: the process has none
 	NoStore   string            // without Documents: why there are none, and what to do
 	Actions   Actions           // a nil function: the process cannot do that
+	Registrar Registrar
 
 	// CheckConfirm is that of [change.Plan], which leaves out nodes that do not answer if ignoreUnreachable is set, and is an error if there
 	// are some otherwise; nil for files.
@@ -93,7 +95,9 @@ func (a *api) addStubs() {
 // call is one request of an operation.
 type call struct {
 	*http.Request
-	user string // name of the token; empty for a route without
+	user   string        // name of the token or of the API key; empty for a route without
+	apiKey *fleet.APIKey // with the role worker; nil = an operator, or a route without
+	most   int           // bytes of the body
 }
 
 // answer is what an operation returns; status 0 is 200. body is written as JSON unless its text is there already.
@@ -109,7 +113,10 @@ type answer struct {
 func (a *api) serve(w http.ResponseWriter, request *http.Request, r *route) {
 	limit, connection := requestTimeout, http.NewResponseController(w)
 	_ = connection.SetReadDeadline(time.Now().Add(limit)) // not in tests without a connection
-	c := &call{Request: request}
+	c := &call{Request: request, most: maxBody}
+	if r != nil && r.maxBody > 0 {
+		c.most = r.maxBody
+	}
 	var done *answer
 	err := a.admit(c, r)
 	if err == nil {
@@ -134,7 +141,7 @@ func (a *api) admit(c *call, r *route) error {
 	if r != nil && r.open {
 		return nil
 	}
-	return a.authenticate(c)
+	return a.authenticate(c, r)
 }
 
 func (a *api) answer(c *call, r *route) (*answer, error) {
@@ -150,9 +157,12 @@ func (a *api) answer(c *call, r *route) (*answer, error) {
 	return r.handle(c)
 }
 
-// authenticate sets the user of a request, or returns why it has none.
-func (a *api) authenticate(c *call) error {
+// authenticate sets the user of a request, or returns why it has none, or why the one that it has may not ask for its route.
+func (a *api) authenticate(c *call, r *route) error {
 	message := "the header Authorization is missing: send Authorization: Bearer TOKEN, with a token of the file that the flag -admin-tokens names"
+	if a.Tokens == nil {
+		message = "the header Authorization is missing: send Authorization: Bearer KEY, with an API key that has the role worker; this node has no file of tokens (flag -admin-tokens)"
+	}
 	scheme, token, _ := strings.Cut(c.Header.Get("Authorization"), " ")
 	token = strings.TrimSpace(token)
 	switch {
@@ -164,12 +174,32 @@ func (a *api) authenticate(c *call) error {
 			c.user = name
 			return nil
 		}
-		message = "this token is not in the file that the flag -admin-tokens names"
+		if known, err := a.authorizeWorker(c, token, r); known {
+			return err
+		}
+		message = a.unknownToken()
+	}
+	if a.Tokens == nil && (r == nil || !r.workers) {
+		return errOnlyRegistrations
 	}
 	a.refused.Do(func() {
 		a.Logger.Warn("admin API: request without a valid token; the next ones are not logged for a minute", "client", c.RemoteAddr, "error", message)
 	})
 	return &Error{Status: http.StatusUnauthorized, Message: message, Header: map[string]string{"WWW-Authenticate": `Bearer realm="colonnade admin API"`}}
+}
+
+var errOnlyRegistrations = &Error{Status: http.StatusNotFound,
+	Message: "there is no admin API here but for the registration of engines: the rest is here if the node was started with -admin-tokens FILE"}
+
+// unknownToken says where a token should have been found.
+func (a *api) unknownToken() string {
+	switch {
+	case a.Registrar.Key == nil:
+		return "this token is not in the file that the flag -admin-tokens names"
+	case a.Tokens == nil:
+		return "this is no API key in force; engines are registered with one that colonnade keys create -role worker makes"
+	}
+	return "this token is not in the file that the flag -admin-tokens names, and no API key in force"
 }
 
 // noRoute says what is wrong with a request that no route is for.

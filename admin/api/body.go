@@ -32,11 +32,11 @@ func (c *call) read(accepted ...string) (body []byte, media string, err error) {
 	if encoding := c.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
 		return nil, "", &Error{Status: http.StatusUnsupportedMediaType, Field: "Content-Encoding", Message: "the body must not be compressed"}
 	}
-	body, err = io.ReadAll(http.MaxBytesReader(nil, c.Body, maxBody))
+	body, err = io.ReadAll(http.MaxBytesReader(nil, c.Body, int64(c.most)))
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
-		return nil, "", &Error{Status: http.StatusRequestEntityTooLarge, Message: fmt.Sprintf("the body has more than %d bytes: a document has at most %d", maxBody, document.MaxSize)}
+		return nil, "", &Error{Status: http.StatusRequestEntityTooLarge, Message: fmt.Sprintf("the body has more than %d bytes: a document has at most %d", c.most, document.MaxSize)}
 	case err != nil:
 		return nil, "", errBadRequest("", "cannot read the body: "+err.Error())
 	case len(bytes.TrimSpace(body)) == 0:

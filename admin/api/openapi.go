@@ -135,7 +135,7 @@ func errorSchema() schema {
 func ownSchemas() map[string]schema {
 	return map[string]schema{
 		"Change": changeSchema(), "NewKey": newKeySchema(), "CreatedKey": createdKeySchema(),
-		"Node": nodeSchema(), "Loaded": loadedSchema(),
+		"Node": nodeSchema(), "Loaded": loadedSchema(), "Registration": registrationSchema(), "Registered": registeredSchema(), "PoolOfModel": poolOfModelSchema(),
 		"Problem": object("Something that is wrong in the fleet, or that may be.",
 			"kind", text("Kind of the problem, as in the metric colonnade_problems."),
 			"severity", schema{"type": "string", "enum": []string{"error", "warning"}},

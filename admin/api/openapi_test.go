@@ -113,7 +113,7 @@ func (v *validator) call(t *testing.T, method, path, body string, headers ...str
 // Each operation that is described exists, takes what is described, and answers what is described; and no other exists.
 func TestOperationsAreAsDescribed(t *testing.T) {
 	t.Parallel()
-	c := open(t, Config{Documents: inFiles(t, smallFleet), Actions: new(fakeNode).actions()})
+	c := open(t, Config{Documents: inFiles(t, smallFleet), Actions: new(fakeNode).actions(), Registrar: new(fakeRegistrar).registrar()})
 	v := newValidator(t, c)
 	asJSON, asYAML := []string{"Content-Type", typeJSON}, []string{"Content-Type", typeYAML, "Accept", typeYAML}
 	for _, d := range []struct{ path, body string }{
@@ -151,6 +151,10 @@ func TestOperationsAreAsDescribed(t *testing.T) {
 	v.call(t, http.MethodPost, "/keys", `{"account": "acme", "expires": "720h"}`, asJSON...).want(t, 201, `"key": "cn_`)
 	v.call(t, http.MethodGet, "/openapi.json", "")
 	callActions(t, v)
+	v.call(t, http.MethodPut, "/registrations/gpu-7", goodBody, asJSON...).want(t, 200, `"ttl_seconds": 5`)
+	v.call(t, http.MethodPut, "/registrations/gpu-7", `{"worker": {}, "nonsense": 1}`, asJSON...).want(t, 400, "nonsense")
+	v.call(t, http.MethodGet, "/registrations?model=llama", "").want(t, 200, `"pool": "big"`)
+	v.call(t, http.MethodDelete, "/registrations/gpu-7?boot=b1", "").want(t, 204)
 	for _, r := range (&api{}).routes() {
 		if !v.called[r.id] {
 			t.Errorf("%s %s (%s) has not been called, or only with errors", r.method, r.path, r.id)

@@ -28,6 +28,8 @@ type route struct {
 	answers     []result      // those that are no error
 	errors      []int         // statuses, besides those that any operation may have
 	open        bool          // needs no token
+	workers     bool          // for API keys with the role worker, too
+	maxBody     int           // bytes; 0 = maxBody
 	timeout     time.Duration // for the whole operation; 0 = requestTimeout
 	handle      func(*call) (*answer, error)
 }
@@ -108,5 +110,5 @@ var methods = []string{http.MethodGet, http.MethodPut, http.MethodPost, http.Met
 
 // routes is the table.
 func (a *api) routes() []route {
-	return slices.Concat(a.documentRoutes(), a.keyRoutes(), a.actionRoutes(), a.openAPIRoutes())
+	return slices.Concat(a.documentRoutes(), a.keyRoutes(), a.actionRoutes(), a.registrationRoutes(), a.openAPIRoutes())
 }

@@ -70,8 +70,11 @@ func (t *Tokens) Problem() error {
 	return errors.Join(err, list.problem)
 }
 
-// user returns the name of a token.
+// user returns the name of a token. t may be nil.
 func (t *Tokens) user(token string) (name string, ok bool) {
+	if t == nil {
+		return "", false
+	}
 	hash := sha256.Sum256([]byte(token))
 	list, _ := t.files.Get()
 	for _, known := range list.tokens { // all of them, so that the time says nothing

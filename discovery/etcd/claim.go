@@ -17,6 +17,8 @@ import (
 type TakenError struct {
 	Key    string // wanted, without the prefix
 	Holder string // the key that stands there, without the prefix
+	ByHand bool   // it has no lease, so it was put by hand and never expires
+	Value  []byte // of the key that stands there
 	reason string
 }
 
@@ -24,7 +26,8 @@ type TakenError struct {
 func (e *TakenError) Error() string { return fmt.Sprintf("cannot register %s: %s", e.Key, e.reason) }
 
 func newTakenError(r Registration, holder *mvccpb.KeyValue) *TakenError {
-	e := &TakenError{Key: r.Key, Holder: strings.TrimPrefix(string(holder.Key), r.Prefix)}
+	key := strings.TrimPrefix(string(holder.Key), r.Prefix)
+	e := &TakenError{Key: key, Holder: key, ByHand: holder.Lease == 0, Value: holder.Value}
 	var node struct{ Address, Boot string }
 	_ = json.Unmarshal(holder.Value, &node) // fields that cannot be read are not shown
 	who := fmt.Sprintf("%s (address %q", e.Holder, node.Address)
@@ -33,7 +36,7 @@ func newTakenError(r Registration, holder *mvccpb.KeyValue) *TakenError {
 	}
 	who += ")"
 	switch {
-	case holder.Lease == 0:
+	case e.ByHand:
 		e.reason = fmt.Sprintf("the key %s has no lease, so it was put by hand and never expires; delete it with: etcdctl del %s",
 			holder.Key, holder.Key)
 	default:
@@ -58,6 +61,11 @@ func (l *Lease) claim(ctx context.Context) error {
 			if done, err := l.tryCreate(ctx); done || err != nil {
 				return err
 			}
+		} else if l.isSame(there.Kvs[0]) {
+			if !l.revoke(ctx, clientv3.LeaseID(there.Kvs[0].Lease)) {
+				return fmt.Errorf("cannot end the registration of %s that another node keeps", l.r.Key)
+			}
+			continue
 		} else if err := wait.observe(ctx, l, there); err != nil {
 			return err
 		}
@@ -66,6 +74,12 @@ func (l *Lease) claim(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// isSame reports whether what stands in our place is this process, registered by another node. A process that had the place itself has lost it to
+// that node, and does not take it back.
+func (l *Lease) isSame(there *mvccpb.KeyValue) bool {
+	return l.r.Same != nil && there.Lease != 0 && l.createdAt() == 0 && l.r.Same(there.Value)
 }
 
 // holder returns what stands in our place.
@@ -99,8 +113,9 @@ func (l *Lease) tryCreate(ctx context.Context) (bool, error) {
 	if created {
 		l.confirm(asked)
 		l.r.Logger.Info("registered", "key", l.r.Key, "ttl", l.r.TTL)
+		return true, l.ensureAttached(ctx)
 	}
-	return created, nil
+	return false, nil
 }
 
 func (l *Lease) grant(ctx context.Context) (clientv3.LeaseID, error) {
@@ -158,7 +173,7 @@ func (c *contention) observe(ctx context.Context, l *Lease, there *clientv3.GetR
 	if holder.Lease != c.lease {
 		now := time.Now()
 		*c = contention{startRevision: c.startRevision, lease: holder.Lease, since: now, secondsLeft: answer.TTL, seen: now}
-		l.r.Logger.Info("waiting for the lease of an earlier node", "key", string(holder.Key), "seconds", answer.TTL)
+		l.r.Logger.Info("waiting for the lease of an earlier process", "key", string(holder.Key), "seconds", answer.TTL)
 	}
 	if c.holderLives(answer, asked) {
 		return newTakenError(l.r, holder)

@@ -99,6 +99,8 @@ func (s *documentState) reasonToHold(g goneGroup, confirmed int64, now time.Time
 		h.Reason = HoldMost
 	case h.Left == 0 && slices.Contains(lastMatters, kind):
 		h.Reason = HoldLast
+	case kind == fleet.KindAPIKey:
+		h.Reason, h.Keys = HoldLast, s.lastClientKeys(g.keys)
 	case h.Left == 0 && kind == fleet.KindPool && s.anyInUse(g.keys):
 		h.Reason = HoldLastPool
 	case kind == fleet.KindEndpoint:
@@ -109,7 +111,32 @@ func (s *documentState) reasonToHold(g goneGroup, confirmed int64, now time.Time
 
 // lastMatters are the kinds of which the last document is held back: without it, every request is refused, or every account
 // is without its limits.
-var lastMatters = []fleet.Kind{fleet.KindModel, fleet.KindColo, fleet.KindAccount, fleet.KindAPIKey}
+var lastMatters = []fleet.Kind{fleet.KindModel, fleet.KindColo, fleet.KindAccount}
+
+// lastClientKeys returns those of some deleted API keys without which there is none for requests. Keys of workers are for none, and the loss of one is
+// meant to take effect at once.
+func (s *documentState) lastClientKeys(gone []string) (last []string) {
+	for _, key := range gone {
+		if s.gone[key].client {
+			last = append(last, key)
+		}
+	}
+	if len(last) == 0 {
+		return nil
+	}
+	for key, k := range s.known {
+		if k.absence != deletionPending && s.isClientKey(key) {
+			return nil
+		}
+	}
+	return last
+}
+
+// isClientKey reports whether a document is an API key for requests.
+func (s *documentState) isClientKey(key string) bool {
+	k, is := s.nounOf(key, fleet.KindAPIKey).(*fleet.APIKey)
+	return is && !k.ForWorkers()
+}
 
 // anyInUse reports whether a model in force names one of the pools.
 func (s *documentState) anyInUse(pools []string) bool {

@@ -1,6 +1,7 @@
 package etcd
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"slices"
 	"strings"
@@ -67,6 +68,22 @@ func TestLastDocumentIsHeld(t *testing.T) {
 	f("endpoints/ams/p models/a models/b models/c", "endpoints/ams/p", "models/a", "models/b", "models/c") // the models are in force, and name it
 	// No model names the pools then.
 	f("", "models/b", "models/c", "pools/q", "endpoints/ams/q", "endpoints/fra/q")
+}
+
+// Keys of workers are for no requests: the last key for requests is held back beside one, and one is never the last key.
+func TestLastClientKeyIsHeld(t *testing.T) {
+	s := newStateTest(t)
+	s.smallFleet()
+	s.write("keys/w", fmt.Sprintf("{role: worker, sha256: '%x'}", sha256.Sum256([]byte("w"))), false)
+	s.write("keys/x", fmt.Sprintf("{role: worker, sha256: '%x'}", sha256.Sum256([]byte("x"))), false)
+	s.after(0)
+	s.erase("keys/k1", "keys/x")
+	s.want("a key for requests is left", s.after(2*holdWindow).PendingDeletions, nil)
+	s.erase("keys/k2")
+	s.want("no key for requests is left", s.after(0).PendingDeletions, []string{"keys/k2"})
+	s.confirm(s.revision)
+	s.erase("keys/w")
+	s.want("the last key of a worker", s.after(2*holdWindow).PendingDeletions, nil)
 }
 
 // A document that is replaced in the same transaction, or was taken out of service before, is not held back.

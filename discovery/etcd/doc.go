@@ -32,7 +32,7 @@
 // list after an outage, when
 //
 //   - at least three of a kind vanish, and more than are left;
-//   - the last model, colo, account or API key vanishes;
+//   - the last model, colo, account or API key for requests vanishes: keys of workers are for none;
 //   - the last pool vanishes, while a model names one of those that vanished within the minute. Whether a pool has requests is known to colo
 //     servers only, and each would decide for itself; a pool that no model names has none. A pool without a document has the defaults, so
 //     the loss of one of several is no more than a change of its settings;

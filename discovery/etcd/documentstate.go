@@ -53,6 +53,7 @@ type knownDocument struct {
 	goneBy    string          // who deleted it, if that is known
 	claim     uint64          // its place among the documents that claim the same, see [document.Set.Claim]
 	endpoint  *fleet.Endpoint // of an endpoint in gone: as it was in force
+	client    bool            // of an API key in gone: it was for requests
 }
 
 // counts reports whether it is an operator's document that the store has, and that was good once. A confirmation is none.
@@ -187,6 +188,7 @@ func (s *documentState) remove(key string, revision int64, now time.Time) {
 	}
 	if k.counts(key) {
 		k.endpoint, _ = s.nounOf(key, fleet.KindEndpoint).(*fleet.Endpoint)
+		k.client = s.isClientKey(key)
 		s.undecided = true
 		s.gone[key] = k
 	}

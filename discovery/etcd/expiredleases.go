@@ -16,7 +16,7 @@ func (s *documentState) mayBeAlive(key string, k knownDocument) bool {
 	case *fleet.Server:
 		return noun.State == fleet.StateActive
 	case *fleet.Endpoint:
-		return noun.Concurrency > 0
+		return noun.Serves()
 	}
 	return false
 }

@@ -69,15 +69,16 @@ func (s *stateTest) wantEndpoints(want ...string) {
 	s.want("endpoints", got, want)
 }
 
-// An endpoint whose lease expired stays until it is marked dead. Those of operators and those of concurrency 0 go at once.
+// An endpoint whose lease expired stays until it is marked dead. Those of operators, those of concurrency 0 and draining ones go at once.
 func TestEndpointStaysUntilMarkedDead(t *testing.T) {
 	s := newStateTest(t)
 	s.write("endpoints/ams/a", endpoint("a", 4), true)
 	s.write("endpoints/ams/b", endpoint("b", 4), true)
 	s.write("endpoints/ams/c", endpoint("c", 4), false)
 	s.write("endpoints/ams/d", endpoint("d", 0), true)
-	s.wantEndpoints("a", "b", "c", "d")
-	s.erase("endpoints/ams/a", "endpoints/ams/b", "endpoints/ams/c", "endpoints/ams/d")
+	s.write("endpoints/ams/e", "{url: 'http://e', pool: p, concurrency: 4, state: draining}", true)
+	s.wantEndpoints("a", "b", "c", "d", "e")
+	s.erase("endpoints/ams/a", "endpoints/ams/b", "endpoints/ams/c", "endpoints/ams/d", "endpoints/ams/e")
 	s.wantEndpoints("a", "b")
 	s.now = s.now.Add(24 * time.Hour)
 	s.wantEndpoints("a", "b")

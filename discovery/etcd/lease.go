@@ -36,7 +36,14 @@ type Registration struct {
 	// SavedLease is a file for the lease, so that a node that was killed need not wait until it has expired: the next run
 	// under its name ends it. Only for a node that holds a lock by which it knows that its earlier run is dead. "" = none.
 	SavedLease string
+
+	// Same reports whether a document that stands in the place is of this process, which another node has registered on its behalf. The first
+	// claim ends that registration. nil = none is.
+	Same func(value []byte) bool
 }
+
+// ErrAbandon is the cause of the end of a context of [Lease.Run] that leaves the registration to expire with its lease: the process may live.
+var ErrAbandon = errors.New("the registration is left to expire")
 
 // Lease keeps a registration in etcd.
 type Lease struct {
@@ -54,10 +61,11 @@ type Lease struct {
 	// writing guards the fields below: the sender of its one element holds it. It is held during the transaction that writes them
 	// to etcd, which has a deadline, so that of two writers the later one wins there as well. It is no mutex, since a renewal must
 	// not wait for longer than its own timeout.
-	writing chan struct{} // capacity 1
-	value   []byte
-	id      clientv3.LeaseID // 0 = not registered. Only Register and Run change it, so they read it without holding writing
-	created int64            // revision of the store at which the place was last ours; 0 = never
+	writing  chan struct{} // capacity 1
+	value    []byte
+	attached attached
+	id       clientv3.LeaseID // 0 = not registered. Only Register and Run change it, so they read it without holding writing
+	created  int64            // revision of the store at which the place was last ours; 0 = never
 }
 
 // NewLease returns a registration that Run puts into etcd, for a node that starts while etcd is away.
@@ -200,7 +208,7 @@ func (l *Lease) Update(ctx context.Context, value []byte) error {
 	}
 	l.value = value
 	if l.id == 0 {
-		return fmt.Errorf("cannot update %s yet: it is not registered", l.r.Key)
+		return notRegistered(l.r.Key)
 	}
 	created := l.created
 	err := l.ensureKeyLocked(ctx)
@@ -208,6 +216,10 @@ func (l *Lease) Update(ctx context.Context, value []byte) error {
 		signal(l.r.Records.lost) // Run confirms the fence, which is suspended
 	}
 	return err
+}
+
+func notRegistered(key string) error {
+	return fmt.Errorf("cannot update %s yet: it is not registered", key)
 }
 
 // renew keeps the lease alive and the document in place. It began at asked.
@@ -291,6 +303,8 @@ func (l *Lease) ensureKeyLocked(ctx context.Context) error {
 			return err
 		case there.Lease != int64(l.id) && there.Lease != 0: // 0: an operator put our key
 			return newTakenError(l.r, there)
+		case there.Lease == int64(l.id) && bytes.Equal(there.Value, l.value) && l.attached.key != "":
+			return l.ensureAttachedLocked(ctx)
 		case there.Lease == int64(l.id) && bytes.Equal(there.Value, l.value): // the record was put meanwhile
 			continue
 		}
@@ -302,12 +316,13 @@ func (l *Lease) ensureKeyLocked(ctx context.Context) error {
 	}
 }
 
-// checkLocked reports whether the registration and the record stand, or else what is in the key; nil = nothing.
+// checkLocked reports whether the registration, what is attached to it and the record stand, or else what is in the key; nil = nothing.
 func (l *Lease) checkLocked(ctx context.Context) (there *mvccpb.KeyValue, stands bool, err error) {
 	key := l.fullKey()
 	conditions := []clientv3.Cmp{
 		clientv3.Compare(clientv3.LeaseValue(key), "=", l.id), clientv3.Compare(clientv3.Value(key), "=", string(l.value)),
 	}
+	conditions = append(conditions, l.attachedStands()...)
 	if l.r.Records != nil {
 		return l.r.Records.checkRegistration(ctx, conditions, l)
 	}
@@ -339,7 +354,7 @@ func (l *Lease) createLocked(ctx context.Context, id clientv3.LeaseID) (bool, er
 	}
 	if answer.Succeeded {
 		l.created = answer.Header.Revision
-		l.stored.Store(true)
+		l.stored.Store(l.attached.key == "")
 		if l.r.Records != nil {
 			l.r.Records.setRegistered(id, registering, answer.Header.Revision)
 		}
@@ -351,11 +366,11 @@ func (l *Lease) put(id clientv3.LeaseID) clientv3.Op {
 	return clientv3.OpPut(l.fullKey(), string(l.value), clientv3.WithLease(id))
 }
 
-// leave removes the lease, and the key with it, so that a successor need not wait. It has a deadline of its own, since ctx
+// leave removes the lease, and the key with it, so that a successor need not wait, unless that is left to the lease. It has a deadline of its own, since ctx
 // has ended.
 func (l *Lease) leave(ctx context.Context) {
 	id := l.id
-	if id == 0 {
+	if id == 0 || errors.Is(context.Cause(ctx), ErrAbandon) {
 		return
 	}
 	l.clearID()

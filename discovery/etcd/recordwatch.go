@@ -92,17 +92,8 @@ func (v *recordView) list(ctx context.Context) error {
 		return err
 	}
 	r.sawRevision(before, l.revision)
-	v.stored = map[homes.Process]storedRecord{}
 	var order []homes.Process
-	for _, d := range l.found {
-		p, isHeld := parseKey(strings.TrimPrefix(d.Key, r.relativePrefix()))
-		s, known := v.stored[p]
-		if !known {
-			order = append(order, p)
-		}
-		s.set(isHeld, notNil(d.Value), d.Revision)
-		v.stored[p] = s
-	}
+	v.stored, order = storedRecords(l.found, r.relativePrefix())
 	change := homes.Change{Revision: l.revision, Listed: true, Restored: r.takeRestored() || l.revision < v.revision}
 	if change.Restored {
 		r.config.Logger.Warn("etcd was restored to an older revision, or a record was changed by hand", "revision", l.revision, "earlier", max(before, v.revision))

@@ -65,8 +65,7 @@ func parseStaged(d Stored) (c Staged, err error) {
 		return c, fmt.Errorf("ttl_seconds is %d, and must be 1 to %d", c.TTLSeconds, int(maxStagedTTL.Seconds()))
 	}
 	for _, key := range c.keys() {
-		switch kindOf(key) {
-		case fleet.KindServer, fleet.KindEntry, fleet.KindDeletions:
+		if kind := kindOf(key); kind.OfNode() || kind == fleet.KindDeletions {
 			return c, fmt.Errorf("%s cannot be staged: operators do not write it", key)
 		}
 	}

@@ -30,6 +30,7 @@ type versioned struct {
 	value    []byte
 	own      bool   // no file has the key
 	place    string // FILE:LINE; empty if it is an own one
+	source   string // of an own one
 	revision int64
 }
 
@@ -64,7 +65,7 @@ func (d *documents) update() (changed bool, changes []change, failed []error) {
 	for _, key := range order {
 		v, known := wanted[key], d.inSet[key]
 		if known.revision > 0 && known.own == v.own && bytes.Equal(known.value, v.value) {
-			known.place = v.place
+			known.place, known.source = v.place, v.source
 			d.inSet[key] = known
 			continue
 		}
@@ -102,18 +103,18 @@ func appendChange(changes []change, action, key string, v versioned) []change {
 // and the source that came first over the others.
 func (d *documents) wanted() (byKey map[string]versioned, order []string) {
 	byKey = map[string]versioned{}
-	add := func(doc document.Raw, place string) {
+	add := func(doc document.Raw, place, source string) {
 		if _, taken := byKey[doc.Key]; !taken {
-			byKey[doc.Key] = versioned{value: doc.Value, own: place == "", place: place}
+			byKey[doc.Key] = versioned{value: doc.Value, own: place == "", place: place, source: source}
 			order = append(order, doc.Key)
 		}
 	}
 	for _, doc := range d.files {
-		add(doc.Raw, fmt.Sprintf("%s:%d", doc.File, doc.Line))
+		add(doc.Raw, fmt.Sprintf("%s:%d", doc.File, doc.Line), "")
 	}
 	for _, own := range d.own {
 		for _, doc := range own.docs {
-			add(doc, "")
+			add(doc, "", own.source)
 		}
 	}
 	return byKey, order

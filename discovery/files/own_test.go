@@ -34,8 +34,19 @@ func TestOwnDocuments(t *testing.T) {
 	want(1, 7, 8)
 	w.SetOwn("first", []document.Raw{rawModel("n", 9)})
 	want(1, 9, 8)
+	owner := func(name, want string) {
+		t.Helper()
+		if place, source := w.Owner("models/" + name); place+source != want {
+			t.Errorf("%s has the owner %q%q, want %q", name, place, source, want)
+		}
+	}
+	owner("m", dir.file("a.yaml")+":1")
+	owner("n", "first")
+	owner("o", "second")
+	owner("x", "")
 	dir.write("a.yaml", model("n", 2))
 	load()
+	owner("n", dir.file("a.yaml")+":1")
 	want(-1, 2, 8)
 	dir.write("a.yaml", model("m", 2))
 	load()

@@ -227,10 +227,10 @@ func (p *parser) check(doc Located) error {
 	}
 	p.first[doc.Key] = doc
 	kind, _, _ := strings.Cut(doc.Key, "/")
-	switch fleet.Kind(kind) {
-	case fleet.KindServer, fleet.KindEntry:
+	switch kind := fleet.Kind(kind); {
+	case kind.OfNode():
 		return &document.InvalidError{Key: doc.Key, Reason: "a node registers itself: remove this document"}
-	case fleet.KindDeletions:
+	case kind == fleet.KindDeletions:
 		return &document.InvalidError{Key: doc.Key, Reason: "deletions in files need no confirmation: remove this document"}
 	}
 	return document.Check(doc.Key, doc.Value)

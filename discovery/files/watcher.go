@@ -157,6 +157,14 @@ func (w *Watcher) SetOwn(source string, docs []document.Raw) {
 	}
 }
 
+// Owner returns who has the document that counts under a key: FILE:LINE, or else the source of [Watcher.SetOwn]. Both are empty if there is none.
+func (w *Watcher) Owner(key string) (place, source string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	d := w.docs.inSet[key]
+	return d.place, d.source
+}
+
 // updateLocked reports whether the documents in force have changed, and logs what has changed since the first load.
 func (w *Watcher) updateLocked() bool {
 	changed, changes, failed := w.docs.update()
