@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,7 +25,7 @@ func examples(t *testing.T, command ...string) []string {
 	if err != nil {
 		t.Fatalf("%v -h: %v\n%s", command, err, help)
 	}
-	_, text, _ := strings.Cut(help, "Examples:\n")
+	_, text, _ := strings.Cut(strings.ReplaceAll(help, "\\\n", ""), "Examples:\n") // a line may go on in the next one
 	var found []string
 	for line := range strings.Lines(text) {
 		if line = strings.TrimSpace(line); line != "" && !strings.HasSuffix(line, ":") && !strings.HasPrefix(line, "-") {
@@ -84,6 +85,24 @@ func (w *workplace) writeFleet(dir, key string) {
 	}
 }
 
+// writeEngines makes programs with the names of engines that the examples start: each is a simulated engine at an address. It also writes the key
+// of a worker to gpus.key, and starts the engine at watched.
+func (w *workplace) writeEngines(address, watched string) {
+	w.t.Helper()
+	script := "#!/bin/sh\nexec colonnade engine -listen " + address + " -models own-model\n"
+	for _, name := range []string{"vllm", "llama-server", "docker"} {
+		if err := os.WriteFile(filepath.Join(w.dir, name), []byte(script), 0o700); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	w.path = w.dir + ":" + w.path
+	if out, err := w.command(w.t.Context(), "umask 077 && colonnade keys create -role worker > gpus.key").CombinedOutput(); err != nil {
+		w.t.Fatalf("%v\n%s", err, out)
+	}
+	testkit.Start(w.t, w.command(w.t.Context(), "exec colonnade engine -models watched-model -listen "+watched))
+	testkit.WaitFor(w.t, "the engine to be watched", func() bool { status, _ := testkit.Get("http://" + watched + "/health"); return status == http.StatusOK })
+}
+
 // findsSomething reports whether an example exits with 1 when it finds a difference or an error: in the fleet of the examples, one engine
 // is down.
 func findsSomething(example string) bool {
@@ -130,13 +149,16 @@ func TestExamplesInHelp(t *testing.T) {
 		t.Fatalf("%d %s", status, body)
 	}
 	const newest = "$(colonnade config history -json | jq '.[0].revision')"
-	w := newWorkplace(t, f.etcd, "10.0.0.7:9443", f.colos["ams"].admin, "colonnade status -admin 127.0.0.1:9080", "colonnade status -admin "+f.colos["ams"].admin,
+	started, watched := etcdtest.FreeAddress(t), etcdtest.FreeAddress(t)
+	w := newWorkplace(t, f.etcd, "10.0.0.7:9443", f.colos["ams"].admin, "-pool chat -url http://10.0.0.7:8000", "-pool chat -url http://"+watched,
+		"http://10.0.0.7:8000", "http://"+started, "http://10.0.0.2:9080", "http://"+f.colos["ams"].admin, "colonnade status -admin 127.0.0.1:9080", "colonnade status -admin "+f.colos["ams"].admin,
 		"config delete endpoints/", "config delete -ignore-missing endpoints/", "config delete owners/", "config delete -ignore-missing owners/", // they are no documents of this fleet
 		"history 5127", "history "+newest, "rollback 5127", "rollback $(("+newest+" - 1))", "rollback -dry-run 5127", "rollback -dry-run $(("+newest+" - 1))",
 		"http://127.0.0.1:9080", "http://"+f.entry.admin, "127.0.0.1:9080", f.entry.admin,
 		"http://127.0.0.1:8000", "http://"+f.engines["ams/1"].address, "127.0.0.1:8000", etcdtest.FreeAddress(t), "-data-dir var", "-data-dir "+f.entry.dir, "/tmp/fleet", t.TempDir(), "/var/lib/colonnade", t.TempDir())
 	w.writeDocuments("conf")
 	w.writeFleet("fleet", f.keyFile)
+	w.writeEngines(started, watched)
 	all := examples(t, "colonnade")
 	if len(all) < 30 {
 		t.Errorf("only %d examples: %q", len(all), all)
@@ -149,8 +171,12 @@ func TestExamplesInHelp(t *testing.T) {
 			w.follow(example, "Ctrl-C stops the fleet.", free...)
 		case strings.HasPrefix(example, "colonnade serve") && !strings.Contains(example, "-print-config"):
 			w.follow(example, "serving on", append(free, "COLONNADE_DRAIN=0s")...)
+		case strings.HasPrefix(example, "colonnade register"):
+			w.follow(example, "serving: endpoints/ams/", "COLONNADE_ADMIN=127.0.0.1:0")
 		case strings.HasPrefix(example, "colonnade engine"):
 			w.follow(example, "simulated engine at")
+		case strings.Contains(example, " -workers -watch"):
+			w.follow(example, "no engine with a worker")
 		case strings.Contains(example, " -watch"):
 			w.follow(example, "COLO  POOL")
 		case strings.Contains(example, "postgres://"): // which package sinks runs

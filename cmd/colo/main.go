@@ -21,8 +21,7 @@ func newColo() *cli.Command {
 		Flags: append(shared.Flags(":8443", "127.0.0.1:9443"),
 			&cli.StringFlag{Name: "colo", Destination: &c.Colo, Usage: "`COLO` that this server is in (required)"},
 			&cli.StringFlag{Name: "gossip", Value: ":7946", Destination: &c.Gossip,
-				Usage: "`ADDRESS` for gossip with the other servers of the colo, UDP and TCP; empty = none"},
-			command.CredentialsDirFlag(&c.CredentialsDir)),
+				Usage: "`ADDRESS` for gossip with the other servers of the colo, UDP and TCP; empty = none"}),
 		Description: `Examples:
   colo -colo ams -node ams-1 -etcd http://10.0.0.11:2379 -key-file fleet.key -data-dir /var/lib/colonnade`,
 		Action: func(ctx context.Context, _ *cli.Command) (err error) {

@@ -25,9 +25,8 @@ const (
 	canaryPatience = 10
 	// wantedBefore is how many requests before the change canaryPatience must be likely to bring for it to be worth waiting.
 	wantedBefore = 100
-	// A staged change has a lease for as long as it is tried, within these bounds.
-	minStagedTTL = 2 * time.Second
-	maxStagedTTL = 15 * time.Second
+	// stagedTTL is how long a node has a staged change after the command was killed that tries it. It is longer than an election of etcd takes.
+	stagedTTL = 15 * time.Second
 )
 
 // canaryTrial tries a change at one node, before it goes to all.
@@ -117,7 +116,7 @@ func (t *canaryTrial) run(ctx context.Context, name string) error {
 		return err
 	}
 	defer t.progress.end()
-	stage, err := t.docs.Writer().Stage(ctx, t.node.Document, t.plan.Edit, min(max(t.length, minStagedTTL), maxStagedTTL))
+	stage, err := t.docs.Writer().Stage(ctx, t.node.Document, t.plan.Edit, stagedTTL)
 	var taken *etcd.AlreadyStagedError
 	if errors.As(err, &taken) {
 		return fmt.Errorf("nothing was changed: %s: %w; wait until that command has ended, or choose another node", t.node.name(), err)
@@ -139,14 +138,14 @@ func (t *canaryTrial) run(ctx context.Context, name string) error {
 // takeBack takes the staged change back, and says so, or how long the node still has it.
 func (t *canaryTrial) takeBack(kept *keptStage) string {
 	if err := kept.end(); err != nil {
-		return fmt.Sprintf("%s has the change until its lease ends, at most %s from now, since etcd does not take it back (%v)", t.node.name(), maxStagedTTL, err)
+		return fmt.Sprintf("%s has the change until its lease ends, at most %s from now, since etcd does not take it back (%v)", t.node.name(), stagedTTL, err)
 	}
 	return "the change was taken back from " + t.node.name()
 }
 
 // begin finds the node, checks that it can be watched, and counts its requests before the change.
 func (t *canaryTrial) begin(ctx context.Context, name string) error {
-	first, err := t.fleet.look(ctx)
+	first, err := t.fleet.lookFor(ctx, name)
 	if err != nil {
 		return err
 	}
@@ -172,7 +171,7 @@ func (t *canaryTrial) countBefore(ctx context.Context, first fleetLook) error {
 		if !ctxtime.Sleep(ctx, t.fleet.baseline) {
 			return errInterrupted
 		}
-		last, err := t.fleet.look(ctx)
+		last, err := t.fleet.lookFor(ctx, t.fleet.canary)
 		if err == nil {
 			err = t.fleet.setBaseline(first, last)
 		}

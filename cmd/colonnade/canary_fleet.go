@@ -77,6 +77,19 @@ func (f *canaryFleet) look(ctx context.Context) (fleetLook, error) {
 	return l, ctx.Err()
 }
 
+// lookFor looks, again as often as a node may miss looks, until the node with this name or key answers, or is not there.
+func (f *canaryFleet) lookFor(ctx context.Context, name string) (l fleetLook, err error) {
+	for range missedLooks {
+		if l, err = f.look(ctx); err != nil {
+			break
+		}
+		if n, missing := l.find(name); missing != nil || n.err == nil {
+			break
+		}
+	}
+	return l, err
+}
+
 // count reads the counts of a node.
 func (f *canaryFleet) count(ctx context.Context, n *nodeLook) {
 	if n.Config == nil {
@@ -155,7 +168,7 @@ type canaryWatch struct {
 
 // watch begins to watch.
 func (f *canaryFleet) watch(ctx context.Context, revision int64, r *change.Review) (*canaryWatch, error) {
-	start, err := f.look(ctx)
+	start, err := f.lookFor(ctx, f.canary)
 	return &canaryWatch{fleet: f, start: start, revision: revision, expected: r.Added, missed: map[string]int{}}, err
 }
 

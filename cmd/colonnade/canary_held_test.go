@@ -1,7 +1,10 @@
 package main
 
 import (
+	"fmt"
+	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -47,9 +50,9 @@ func (t *canaryTrial) decide(tb testing.TB, e etcd.Edit) {
 }
 
 // stage stages the change of the trial.
-func (t *canaryTrial) stage(tb testing.TB, ttl time.Duration) *etcd.Stage {
+func (t *canaryTrial) stage(tb testing.TB) *etcd.Stage {
 	tb.Helper()
-	stage, err := t.docs.Writer().Stage(tb.Context(), canaryKey, t.plan.Edit, ttl)
+	stage, err := t.docs.Writer().Stage(tb.Context(), canaryKey, t.plan.Edit, stagedTTL)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -82,7 +85,7 @@ func TestCanaryCommitConfirmsNothingElse(t *testing.T) {
 	put(t, s, map[string]string{"accounts/acme": "{}"})
 	trial := newTrial(t, s, node.ConfigState{Node: "ams-1", PendingDeletions: []string{"models/a"}})
 	trial.decide(t, etcd.Edit{Delete: []string{"accounts/acme"}, Confirm: true})
-	_, err := trial.commit(t.Context(), keepStage(t.Context(), trial.stage(t, maxStagedTTL)))
+	_, err := trial.commit(t.Context(), keepStage(t.Context(), trial.stage(t)))
 	if err == nil || !strings.Contains(err.Error(), "not applied: ") || !strings.Contains(err.Error(), "1 deletion held back by ams-1: models/a") {
 		t.Errorf("committed: %v", err)
 	}
@@ -104,6 +107,35 @@ func TestCanaryStopsAtHeldDeletions(t *testing.T) {
 		w := &canaryWatch{revision: 7}
 		if got := w.newProblem("entries/a", at("entries/a"), now); got != "" != want {
 			t.Errorf("%s: %q, want one: %v", kind, got, want)
+		}
+	}
+}
+
+// A node that misses looks is asked again before the trial fails for it; one that is not there is not.
+func TestCanaryAsksAgain(t *testing.T) {
+	for name, want := range map[string]struct {
+		missed int32
+		asked  int32
+		ok     bool
+	}{"ams-1": {missedLooks - 1, missedLooks, true}, "servers/ams/ams-1": {missedLooks, missedLooks, false}, "edge-9": {0, 1, false}} {
+		var asked atomic.Int32
+		pages := configured(node.ConfigState{Node: "ams-1"}).handler()
+		pages.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
+			if asked.Add(1) <= want.missed {
+				w.WriteHeader(http.StatusServiceUnavailable)
+			}
+			fmt.Fprintln(w, "colonnade_build_info{} 1")
+		})
+		s := startEtcd(t)
+		put(t, s, map[string]string{"servers/ams/ams-1": registered(serveHandler(t, pages))})
+		f := newCanaryFleet(newPoller("http://"+s.Address, s.Client(t), nil), time.Second)
+		defer f.close()
+		l, err := f.lookFor(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, _ := l.find(name); (n != nil && n.err == nil) != want.ok || asked.Load() != want.asked {
+			t.Errorf("%s was asked %d times, and answers: %+v", name, asked.Load(), n)
 		}
 	}
 }

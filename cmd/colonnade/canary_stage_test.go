@@ -37,14 +37,14 @@ func TestCanarySettles(t *testing.T) {
 	trial.decide(t, etcd.Edit{Put: []document.Raw{{Key: "pools/p", Value: []byte("{queue: {limit: 7}}")}, {Key: "pools/q", Value: []byte("{}")}}})
 	unanswered := errors.New("no answer")
 	e := trial.plan.Edit
-	e.Stage = trial.stage(t, maxStagedTTL)
+	e.Stage = trial.stage(t)
 	if _, err := trial.settled(t.Context(), keepStage(t.Context(), e.Stage), unanswered); err == nil || !strings.Contains(err.Error(), "not applied: no answer") {
 		t.Errorf("before the commit: %v", err)
 	}
 	if _, err := trial.docs.Writer().Commit(t.Context(), trial.read, e); !errors.Is(err, etcd.ErrStageLost) {
 		t.Errorf("a commit that comes late: %v", err)
 	}
-	e.Stage = trial.stage(t, maxStagedTTL)
+	e.Stage = trial.stage(t)
 	kept := keepStage(t.Context(), e.Stage)
 	all, err := trial.docs.Writer().Commit(t.Context(), trial.read, e)
 	if err != nil {
@@ -65,10 +65,10 @@ func TestCanaryTakesBack(t *testing.T) {
 	put(t, s, map[string]string{canaryKey: "{address: '127.0.0.1:1', state: active}"})
 	trial := trialAt(t, s)
 	trial.decide(t, etcd.Edit{Put: []document.Raw{{Key: "pools/q", Value: []byte("{}")}}})
-	if got := trial.takeBack(keepStage(t.Context(), trial.stage(t, minStagedTTL))); got != "the change was taken back from "+trial.node.name() || stored(t, s, etcd.StagedKey(canaryKey)) != "" {
+	if got := trial.takeBack(keepStage(t.Context(), trial.stage(t))); got != "the change was taken back from "+trial.node.name() || stored(t, s, etcd.StagedKey(canaryKey)) != "" {
 		t.Errorf("got %q", got)
 	}
-	kept := keepStage(t.Context(), trial.stage(t, minStagedTTL))
+	kept := keepStage(t.Context(), trial.stage(t))
 	if err := trial.docs.Client.Close(); err != nil {
 		t.Fatal(err)
 	}

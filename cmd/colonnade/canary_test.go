@@ -36,7 +36,7 @@ func startCanaryTest(t *testing.T) *canaryTest {
 	f := fleettest.Start(t, onebox.Config{Colos: []string{"ams"}, Engine: fleettest.QuickEngine(64)}, "")
 	c := &canaryTest{Fleet: f, t: t, second: startSecondEntry(t, f)}
 	testkit.WaitFor(t, "both entries to be registered", func() bool { return c.inEtcd("entries/entry-1") && c.inEtcd("entries/entry-2") })
-	f.Drive(8, fleettest.AlternatingBodies("demo-chat"), http.StatusTooManyRequests)
+	f.Drive(4, fleettest.AlternatingBodies("demo-chat"), http.StatusTooManyRequests)
 	return c
 }
 
@@ -44,7 +44,7 @@ func startCanaryTest(t *testing.T) *canaryTest {
 func (c *canaryTest) loadSecond() {
 	ctx, cancel := context.WithCancel(context.Background())
 	var load sync.WaitGroup
-	for range 8 { // on a slow machine, too, there must be enough requests to compare with
+	for range 4 { // enough requests to compare with, also where a request takes half a second
 		load.Go(func() {
 			for ctx.Err() == nil {
 				c.requestSecond(ctx)
@@ -104,7 +104,7 @@ func startSecondEntry(t *testing.T, f *fleettest.Fleet) node.Running {
 // apply runs config apply with documents, and further arguments.
 func (c *canaryTest) apply(documents string, args ...string) ran {
 	c.t.Helper()
-	return run(c.t, documents, append([]string{"config", "apply", "-etcd", c.Etcd, "-canary-for", "1s"}, append(args, "-")...)...)
+	return run(c.t, documents, append([]string{"config", "apply", "-etcd", c.Etcd, "-canary-for", "6s"}, append(args, "-")...)...)
 }
 
 // stagedAt returns the staged change that a node reports; nil if it has none.
@@ -177,7 +177,7 @@ func TestCanaryEnds(t *testing.T) {
 	t.Parallel()
 	c := startCanaryTest(t)
 	file := writeTo(t, t.TempDir(), "limits.yaml", tightLimit)
-	args := []string{"config", "apply", "-etcd", c.Etcd, "-canary", "entry-2", "-canary-for", "2s", file}
+	args := []string{"config", "apply", "-etcd", c.Etcd, "-canary", "entry-2", "-canary-for", "6s", file}
 	gone := func() bool { return c.stagedAt(c.second.Admin) == nil && !c.inEtcd("staged/entries/entry-2") }
 
 	var out, notes record

@@ -37,7 +37,8 @@ func newCaptureStart() *cli.Command {
 		},
 		Description: `The sink gets the prompts and completions of the account: tell those whose they are. The file is
 made with the mode 0600, and must not exist with another one. The capture ends by itself, also if
-etcd is away then; to end it earlier, use capture stop.
+etcd is away then; to end it earlier, use capture stop. Of a realtime session only the handshake
+is captured, not its messages.
 
 Examples:
   colonnade capture start -account acme -for 10m -sink file:/var/lib/colonnade/acme.jsonl`,
@@ -99,6 +100,7 @@ func (w *newCaptureFlags) start(ctx context.Context, cmd *cli.Command, d *change
 	fmt.Fprint(cmd.ErrWriter, account)
 	fmt.Fprintf(cmd.ErrWriter, "entries CAPTURE requests and responses of account %s, with their content, to %s for %s; to end it earlier: colonnade capture stop %s%s\n",
 		w.account, w.sink, w.lasts, w.name, configFlag(d))
+	fmt.Fprintln(cmd.ErrWriter, "warning: the messages of realtime sessions are NOT CAPTURED: a session leaves one record, of its handshake")
 	return nil
 }
 

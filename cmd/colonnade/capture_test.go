@@ -36,7 +36,8 @@ func TestCaptureCommands(t *testing.T) {
 	}
 	sink := "file:" + filepath.Join(conf, "acme.jsonl")
 	capture("start", "-account", "acme", "-for", "10m", "-sink", sink, "-max-bytes", "64KiB").
-		want(t, "applied captures/acme", "entries CAPTURE requests and responses of account acme, with their content, to "+sink+" for 10m0s", "colonnade capture stop acme -config")
+		want(t, "applied captures/acme", "entries CAPTURE requests and responses of account acme, with their content, to "+sink+" for 10m0s", "colonnade capture stop acme -config",
+			"warning: the messages of realtime sessions are NOT CAPTURED")
 	for _, name := range []string{"acme", "other"} {
 		capture("start", "-account", "acme", "-for", "10m", "-sink", sink, "-name", name).fail(t, "the capture acme of account acme goes on until")
 	}

@@ -68,7 +68,8 @@ func newTail() *cli.Command {
 at a colo (with the endpoint): local time, the beginning of the request's id, node, account,
 model, place and status (with outcome and reason, if the request did not complete), then the
 duration, how much of it the request queued, the time to the first token, tokens of prompt and
-answer, seconds of audio, and cost. colonnade request ID follows one request.
+answer, seconds of audio, and cost. A line about an engine has what its worker reported.
+colonnade request ID follows one request.
 
 ` + partialStatuses + `
 
@@ -188,9 +189,25 @@ func eventLine(e *analytics.Event) string {
 		place += "/" + e.Endpoint
 	}
 	column := func(s string) string { return cmp.Or(command.Printable(s), "-") }
+	if e.Kind == analytics.KindEngine {
+		return fmt.Sprintf("%s %-8s %-10s %-10s %-16s %-16s %s", e.Time.Local().Format("2006-01-02 15:04:05.000"), "-", column(e.Node), "-", "-", column(place), incident(e))
+	}
 	line := fmt.Sprintf("%s %-8s %-10s %-10s %-16s %-16s %s", e.Time.Local().Format("2006-01-02 15:04:05.000"),
 		column(e.RequestID[:min(len(e.RequestID), query.MinPrefix)]), column(e.Node), column(e.Account), column(e.Model), column(place), eventResult(e))
 	return strings.Join(append([]string{line}, eventFigures(e)...), " ")
+}
+
+// incident returns what an event about an engine says.
+func incident(e *analytics.Event) string {
+	text := "- " + e.Reason
+	if e.Detail != "" {
+		text += " (" + e.Detail + ")"
+	}
+	text += ", worker " + e.Worker
+	if e.GPU != "" {
+		text += ", " + e.GPU
+	}
+	return command.Printable(text)
 }
 
 // eventResult returns the status, and the outcome and the reason of a request that did not complete.

@@ -14,6 +14,7 @@ import (
 	"colonnade/analytics"
 	"colonnade/analytics/journal"
 	"colonnade/cmd/internal/command"
+	"colonnade/fleet"
 )
 
 func openLog(t *testing.T, dir, node string) *journal.Log {
@@ -59,6 +60,11 @@ func TestEventLine(t *testing.T) {
 	f(analytics.Event{Node: "e", Status: 404, Outcome: analytics.OutcomeRefused, Code: "model_not_found", Model: "x\x1b[31m"},
 		`e - "x\x1b[31m" - 404 refused (model_not_found)`)
 	f(analytics.Event{Node: "e", Outcome: analytics.OutcomeCrashed}, "e - - - - crashed")
+	e := analytics.Event{Time: time.Date(2026, 3, 4, 5, 6, 7, 89e6, time.Local), Kind: analytics.KindEngine, Node: "ams-1", ColoID: "ams", Pool: "llama", Endpoint: "gpu-7-8000",
+		Worker: "gpu-7-8000", Machine: "gpu-7", GPU: "GPU-1", Reason: fleet.IncidentXid, Detail: "Xid 79\x1b[31m"}
+	if got, want := eventLine(&e), `2026-03-04 05:06:07.089 -        ams-1      -          -                ams/gpu-7-8000   "- gpu_xid (Xid 79\x1b[31m), worker gpu-7-8000, GPU-1"`; got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
 }
 
 // Values stand in columns; one that is too long is shown whole.

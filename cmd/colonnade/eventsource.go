@@ -62,7 +62,7 @@ func (s *eventSource) filterFlags() []cli.Flag {
 		&cli.StringFlag{Name: "model", Destination: &f.Model, Usage: "only events of this `MODEL`"},
 		&cli.StringFlag{Name: "request", Destination: &f.Request, Usage: "only events of the request with this `ID`, the client's x-request-id, or the first 8 characters of its own"},
 		&cli.StringFlag{Name: "node", Destination: &f.Node, Usage: "only events of this `NODE`"},
-		&cli.StringFlag{Name: "kind", Destination: &f.Kind, Validator: oneOf(query.Kinds), Usage: "only events of this `KIND`: request (entries), inference (colos) or forward (colos)"},
+		&cli.StringFlag{Name: "kind", Destination: &f.Kind, Validator: oneOf(query.Kinds), Usage: "only events of this `KIND`: request (entries), inference, forward or engine (colos)"},
 		&cli.StringFlag{Name: "outcome", Destination: &f.Outcome, Validator: oneOf(query.Outcomes), Usage: "only events with this `OUTCOME`: " + joined(query.Outcomes)},
 	}
 }

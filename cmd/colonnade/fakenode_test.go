@@ -35,6 +35,10 @@ func pooled(name, pools string) fakeNode {
 // serve serves the pages until the test's end, and returns the listener's address.
 func (n fakeNode) serve(t *testing.T) string {
 	t.Helper()
+	return serveHandler(t, n.handler())
+}
+
+func (n fakeNode) handler() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /debug/config", func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(n.config()) })
 	mux.HandleFunc("GET /debug/pools", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, n.pools()) })
@@ -44,7 +48,7 @@ func (n fakeNode) serve(t *testing.T) string {
 			fmt.Fprintln(w, n.notReady)
 		}
 	})
-	return serveHandler(t, mux)
+	return mux
 }
 
 func serveHandler(t *testing.T, handler http.Handler) string {

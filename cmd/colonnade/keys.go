@@ -117,11 +117,19 @@ func (l apiKeyList) documentKeys(ids []string) ([]string, error) {
 	return slices.Compact(keys), errors.Join(failed...)
 }
 
-// describe returns a key and its account, for messages.
+// describe returns a key and what it is for, for messages.
 func (l apiKeyList) describe(key string) string {
 	i := slices.IndexFunc(l.keys, func(k *fleet.APIKey) bool { return apiKeyKey(k.ID) == key })
 	if i < 0 {
 		return command.Printable(key) // a rejected document
 	}
-	return fmt.Sprintf("key %s of account %s", l.keys[i].ID, l.keys[i].Account)
+	return keyText(l.keys[i])
+}
+
+// keyText names an API key in messages.
+func keyText(k *fleet.APIKey) string {
+	if k.ForWorkers() {
+		return fmt.Sprintf("key %s for workers", k.ID)
+	}
+	return fmt.Sprintf("key %s of account %s", k.ID, k.Account)
 }

@@ -11,12 +11,14 @@ import (
 	"colonnade/accounts"
 	"colonnade/change"
 	"colonnade/cmd/internal/command"
+	"colonnade/fleet"
 	"colonnade/fleet/document"
 )
 
 // newKey is the key to create.
 type newKey struct {
 	account, id string
+	role        string    // empty = for requests of the account
 	expires     time.Time // zero = never
 }
 
@@ -28,7 +30,9 @@ func newKeysCreate() *cli.Command {
 		Name: "create", Usage: "Create an API key and print it, once", ArgValidator: rejectKeys,
 		Flags: []cli.Flag{
 			store.etcdFlag(), store.configFlag(),
-			&cli.StringFlag{Name: "account", Destination: &want.account, Usage: "`ACCOUNT` that the key is for (required)"},
+			&cli.StringFlag{Name: "account", Destination: &want.account, Usage: "`ACCOUNT` that the key is for (required without -role)"},
+			&cli.StringFlag{Name: "role", Destination: &want.role,
+				Usage: "`ROLE` of the key: worker, for colonnade register -server, which registers engines; such a key is for no requests, and has no account"},
 			&cli.StringFlag{Name: "id", Destination: &want.id, Usage: "`ID` of the key (default: a random one)"},
 			&cli.StringFlag{Name: "expires", Destination: &expires,
 				Usage: "`TIME` of its end: a duration such as 720h, or a day (UTC) such as 2027-01-31, at whose beginning it ends (default: never)"},
@@ -44,7 +48,8 @@ Examples:
   key=$(colonnade keys create -account acme)
   colonnade keys create -account acme -id laptop -expires 720h
   colonnade keys create -account acme -expires 2027-01-31
-  colonnade keys create -account acme -config conf`,
+  colonnade keys create -account acme -config conf
+  colonnade keys create -role worker -id gpus > gpus.key`,
 		Action: store.action(func(ctx context.Context, cmd *cli.Command, d *change.Documents) error {
 			if err := want.check(expires, time.Now()); err != nil {
 				return err
@@ -55,10 +60,7 @@ Examples:
 }
 
 func (w *newKey) check(expires string, now time.Time) (err error) {
-	if w.account == "" {
-		return errors.New("-account is missing: the account that the key is for")
-	}
-	if err := checkName("-account", w.account); err != nil {
+	if err := w.checkOwner(); err != nil {
 		return err
 	}
 	if w.id != "" {
@@ -72,14 +74,40 @@ func (w *newKey) check(expires string, now time.Time) (err error) {
 	return nil
 }
 
+// checkOwner checks what the key is for.
+func (w *newKey) checkOwner() error {
+	switch {
+	case w.role != "" && w.role != fleet.RoleWorker:
+		return fmt.Errorf("-role %q: must be %s; leave it out for a key that sends requests", w.role, fleet.RoleWorker)
+	case w.role != "" && w.account != "":
+		return fmt.Errorf("-account and -role exclude each other: a key with the role %s belongs to no account", w.role)
+	case w.role != "":
+		return nil
+	case w.account == "":
+		return errors.New("-account is missing: the account that the key is for; for a key that registers engines, set -role worker instead")
+	}
+	return checkName("-account", w.account)
+}
+
+// make makes the key and its document.
+func (w *newKey) make(now time.Time) (key string, entry fleet.APIKey) {
+	now = now.UTC().Truncate(time.Second)
+	if w.role == fleet.RoleWorker {
+		return accounts.NewWorkerKey(w.id, now, w.expires)
+	}
+	return accounts.NewKey(w.account, w.id, now, w.expires)
+}
+
 func (w *newKey) create(ctx context.Context, cmd *cli.Command, d *change.Documents) error {
-	key, entry := accounts.NewKey(w.account, w.id, time.Now().UTC().Truncate(time.Second), w.expires)
+	key, entry := w.make(time.Now())
 	doc, err := document.EncodeAPIKey(&entry)
 	if err != nil {
 		return fmt.Errorf("no key was created: %w", err)
 	}
-	var where string
-	account, err := accountNote(ctx, d, w.account)
+	var where, account string
+	if w.account != "" {
+		account, err = accountNote(ctx, d, w.account)
+	}
 	if err == nil {
 		where, err = d.Create(ctx, doc)
 	}
@@ -98,7 +126,7 @@ func (w *newKey) create(ctx context.Context, cmd *cli.Command, d *change.Documen
 	if !w.expires.IsZero() {
 		expiry = "expires at " + stamp(w.expires)
 	}
-	fmt.Fprintf(notes, "key %s of account %s%s %s; it is not shown again\n", entry.ID, w.account, command.Printable(where), expiry)
+	fmt.Fprintf(notes, "%s%s %s; it is not shown again\n", keyText(&entry), command.Printable(where), expiry)
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,7 +23,8 @@ const (
 
 // listedKey is an API key as the list shows it.
 type listedKey struct {
-	Account string    `json:"account"`
+	Account string    `json:"account,omitempty"`
+	Role    string    `json:"role,omitempty"`
 	ID      string    `json:"id"`
 	Created time.Time `json:"created,omitzero"`
 	Expires time.Time `json:"expires,omitzero"` // zero = never
@@ -89,7 +91,7 @@ func newListedKey(k *fleet.APIKey, now time.Time) listedKey {
 	if k.ExpiredAt(now) {
 		state = keyExpired
 	}
-	return listedKey{Account: k.Account, ID: k.ID, Created: k.Created, Expires: k.Expires, State: state}
+	return listedKey{Account: k.Account, Role: k.Role, ID: k.ID, Created: k.Created, Expires: k.Expires, State: state}
 }
 
 func drawKeys(out *screen, keys []listedKey) {
@@ -102,7 +104,7 @@ func drawKeys(out *screen, keys []listedKey) {
 		if !k.Expires.IsZero() {
 			expires = stamp(k.Expires)
 		}
-		rows = append(rows, []any{k.Account, k.ID, created, expires, k.State})
+		rows = append(rows, []any{cmp.Or(k.Account, "("+k.Role+")"), k.ID, created, expires, k.State})
 	}
 	out.table("", []string{"~ACCOUNT", "~ID", "CREATED", "EXPIRES", "STATE"}, rows)
 }

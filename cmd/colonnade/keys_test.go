@@ -97,6 +97,8 @@ func TestKeysCreateRefuses(t *testing.T) {
 		}
 	}
 	f("", "-account is missing")
+	f("-role admin", `-role "admin": must be worker`)
+	f("-role worker -account acme", "-account and -role exclude each other")
 	f("-account a/b:c~d", `-account "a/b:c~d": a name must begin with a letter or digit`)
 	f("-account acme -id -x", `-id "-x": a name must begin`)
 	f("-account acme -id cn_x", `-id looks like an API key`)
@@ -109,6 +111,25 @@ func TestKeysCreateRefuses(t *testing.T) {
 	if after := stored(t, s, "keys/k1"); after != before {
 		t.Errorf("the key was replaced: %q", after)
 	}
+}
+
+// A key for workers has no account. The list shows its role, and it is revoked as any other.
+func TestWorkerKeys(t *testing.T) {
+	s := startEtcd(t)
+	key := run(t, "", "keys", "create", "-role", "worker", "-id", "gpus").want(t, "key gpus for workers never expires; it is not shown again")
+	if k := storedKey(t, s, "gpus"); !k.ForWorkers() || k.Account != "" || k.SHA256 != sha256.Sum256([]byte(strings.TrimSpace(key))) {
+		t.Errorf("%+v", k)
+	}
+	if got := run(t, "", "keys", "list").want(t); !regexp.MustCompile(`\(worker\) +gpus +20\S+Z +never +active`).MatchString(got) {
+		t.Errorf("listed:\n%s", got)
+	}
+	if got := run(t, "", "keys", "list", "-json").want(t, `"role": "worker"`); strings.Contains(got, `"account"`) {
+		t.Errorf("listed:\n%s", got)
+	}
+	run(t, "", "keys", "revoke", "gpus").want(t, "revoked key gpus for workers\n")
+	dir := t.TempDir()
+	run(t, "", "keys", "create", "-role", "worker", "-id", "gpus", "-config", dir).want(t, "key gpus for workers in "+dir)
+	run(t, "", "config", "validate", "-config", dir).want(t, "1 document valid")
 }
 
 func TestKeysList(t *testing.T) {

@@ -17,6 +17,9 @@ import (
 func fleetProblems(s *fleetState, q *poolQuery) []problems.Problem {
 	l := &problems.List{}
 	scope := problems.Scope{}
+	if q != nil {
+		scope.Colo = q.colo
+	}
 	for _, r := range s.rejections() {
 		scope.Rejected = append(scope.Rejected, r.Key)
 		e := r.InvalidError
@@ -163,6 +166,7 @@ func addReported(l *problems.List, s *fleetState, n *nodeState) {
 var ofDocuments = []string{
 	reasons.StoreEmpty, reasons.NoModel, reasons.NoColo, reasons.ModelWithoutEndpoint, reasons.ModelWithoutRoute, reasons.DocumentRejected,
 	reasons.DocumentConflict, reasons.ReferenceDangling, reasons.PoolSetting, reasons.ColoWithoutServer,
+	reasons.EngineOut, reasons.EngineRestarting, reasons.GPUFailed,
 }
 
 // name returns the key of a node's document, or if it is not known, its address.

@@ -135,7 +135,7 @@ func TestUsageErrors(t *testing.T) {
 		run(t, "", args...).fail(t, want)
 	}
 	f(`unknown command "nope"; colonnade has`, "nope")
-	f("up, config, keys, status, events", "nope", "x")
+	f("up, register, config, keys, status, events", "nope", "x")
 	f(`unknown command "nope"; colonnade config has apply, get, validate, status, delete, confirm-deletions, schema, diff, history, rollback, export`, "config", "nope")
 	f("not defined: -nope; see colonnade config get -h", "config", "get", "-nope")
 	f("config apply needs at least one FILE", "config", "apply")

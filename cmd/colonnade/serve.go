@@ -52,8 +52,7 @@ func newServe() *cli.Command {
 			&cli.StringFlag{Name: "tls-acme", Destination: &c.ACME.Directory, DefaultText: "Let's Encrypt", Usage: "`URL` of the authority's directory"},
 			&cli.StringFlag{Name: "tls-http-listen", Destination: &c.ACME.HTTPListen,
 				Usage: "`ADDRESS` to which port 80 leads, for the challenge http-01 and to send browsers to HTTPS"},
-			command.MaxConnsPerIPFlag(&c.MaxConnsPerIP),
-			command.CredentialsDirFlag(&c.CredentialsDir)),
+			command.MaxConnsPerIPFlag(&c.MaxConnsPerIP)),
 		Description: `Examples:
   colonnade serve -engine http://127.0.0.1:8000
   colonnade serve -engine http://127.0.0.1:8000 -print-config > place.yaml

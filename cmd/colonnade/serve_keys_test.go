@@ -50,10 +50,13 @@ func servePlace(t *testing.T) *servedPlace {
 }
 
 // status is that of a request with a key.
-func (p *servedPlace) status(key string) int {
+func (p *servedPlace) status(key string) int { return p.statusOf(key, "m") }
+
+// statusOf is that of a request for a model.
+func (p *servedPlace) statusOf(key, model string) int {
 	p.t.Helper()
 	q, err := http.NewRequestWithContext(p.t.Context(), http.MethodPost, p.public+"/v1/chat/completions",
-		strings.NewReader(`{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"x"}]}`))
+		strings.NewReader(`{"model":"`+model+`","max_tokens":1,"messages":[{"role":"user","content":"x"}]}`))
 	if err != nil {
 		p.t.Fatal(err)
 	}

@@ -30,6 +30,13 @@ func (s *sharedSink) Send(ctx context.Context, b *ship.Batch) error {
 	return s.sink.Send(ctx, b)
 }
 
+// Sync implements [ship.Sink].
+func (s *sharedSink) Sync() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sink.Sync()
+}
+
 // Close implements [ship.Sink]. The last of the nodes closes the sink.
 func (s *sharedSink) Close() error {
 	s.mu.Lock()

@@ -25,6 +25,9 @@ type statusCommand struct {
 	json  bool
 	watch bool
 
+	showWorkers bool
+	workers     *workersState // with showWorkers, instead of state and views
+
 	poller *poller
 	state  *fleetState
 	views  []poolView // of its pools
@@ -41,6 +44,7 @@ func newStatus() *cli.Command {
 			&cli.StringFlag{Name: "pool", Destination: &c.query.pool, Usage: "only this `POOL`"},
 			&cli.StringFlag{Name: "colo", Destination: &c.query.colo, Usage: "only this `COLO`"},
 			adminFlag(&c.admin),
+			&cli.BoolFlag{Name: "workers", Destination: &c.showWorkers, Usage: "show the machines with engines of colonnade register, their GPUs and engines, instead of pools"},
 			&cli.IntFlag{Name: "accounts", Value: 10, Destination: &c.query.accounts, Validator: checkAccounts,
 				Usage: fmt.Sprintf("largest `NUMBER` of accounts to show of each pool, at most %d", admin.MaxAccounts)},
 			&cli.BoolFlag{Name: "json", Destination: &c.json, Usage: "print JSON; with -watch, a line each time"},
@@ -51,6 +55,10 @@ servers, and of each pool its endpoints and accounts. Of other warnings, it show
 config status lists them. The pools are those of the colo servers that are registered in etcd,
 or of the processes that -admin names.
 
+With -workers, it shows the machines with engines that colonnade register runs: the GPUs with
+memory, utilization, power and temperature, and the engines with their states. Figures are live
+where the admin listener of a worker can be reached. -admin may name a worker too.
+
 ` + exitStatuses + `
 
 Examples:
@@ -58,6 +66,7 @@ Examples:
   colonnade status -watch -colo ams
   colonnade status -pool llama-3.1-8b -accounts 50
   colonnade status -admin 127.0.0.1:9080
+  colonnade status -workers -watch
   colonnade status -json | jq '.nodes[].pools[] | {colo, pool, queued}'`,
 		Action: func(ctx context.Context, cmd *cli.Command) error {
 			c.out = cmd.Writer
@@ -102,6 +111,13 @@ func checkAddresses(addresses string) error {
 
 // poll updates the state, which has an error if nothing matches the selection.
 func (c *statusCommand) poll(ctx context.Context) error {
+	if c.showWorkers {
+		s, err := c.poller.pollWorkers(ctx, &c.query)
+		if err == nil {
+			c.workers = s
+		}
+		return err
+	}
 	s, err := c.poller.poll(ctx)
 	if err != nil {
 		return err
@@ -140,10 +156,16 @@ func (c *statusCommand) runOnce(ctx context.Context) error {
 	if err := c.print(); err != nil {
 		return err
 	}
+	if c.showWorkers {
+		return (&fleetState{Problems: c.workers.Problems}).err()
+	}
 	return c.state.err()
 }
 
 func (c *statusCommand) print() error {
+	if c.json && c.showWorkers {
+		return writeJSON(c.out, c.workers, c.watch)
+	}
 	if c.json {
 		return writeJSON(c.out, c.state, c.watch)
 	}

@@ -26,3 +26,16 @@ func TestStatusShowsWhatEndpointsLack(t *testing.T) {
 		t.Errorf("it shows what an endpoint lacks that it does not have:\n%s", out)
 	}
 }
+
+// A pool says what there was of requests that take no slot, once there was one.
+func TestStatusShowsRequestsWithoutSlots(t *testing.T) {
+	page := strings.Replace(idlePage, `"granting": true`, `"granting": true,
+ "no_slot": {"limit": 64, "per_account": 16, "held": 2, "granted": 9, "refused": {"busy": 1, "account_limit": 4}, "other_accounts": 0}`, 1)
+	s := startEtcd(t)
+	put(t, s, map[string]string{"models/m": "pool: p\n", "colos/fra": "{}", "endpoints/fra/gpu-0": "url: http://127.0.0.1:1\npool: p\n"})
+	pooled("fra-1", page).register(t, s, "servers/fra/fra-1")
+	out := strings.Join(strings.Fields(run(t, "", "status").want(t)), " ")
+	if want := "no slot 9 served beside the slots, 2 running; refused: account_limit 4, busy 1"; !strings.Contains(out, want) {
+		t.Errorf("status does not say %q:\n%s", want, out)
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 
 	"colonnade/colo"
+	"colonnade/fleet"
 	"colonnade/homes"
 	"colonnade/permits"
 )
@@ -64,21 +65,54 @@ func (p *poolView) drawCounters(out *screen) {
 	}
 	write(p.PendingRetries > 0, "retries", "%d pending: refused, with a Retry-After that is not due yet", p.PendingRetries)
 	write(p.FullSeconds >= 1, "full", "no slot free for %s in total%s", brief(seconds(p.FullSeconds)), p.full)
+	noSlot := p.noSlot()
+	write(noSlot != "", "no slot", "%s", noSlot)
 	write(p.Queue.Bytes > 0, "bytes", "%s of %s wait", size(p.Queue.Bytes), size(p.Queue.BytesLimit))
 }
 
 // refusals lists the refusals by reason, the most frequent first.
 func refusals(p *colo.PoolState) string {
-	names := slices.SortedFunc(maps.Keys(p.Refused), func(a, b permits.Reason) int {
-		return cmp.Or(cmp.Compare(p.Refused[b], p.Refused[a]), strings.Compare(string(a), string(b)))
+	return byReason(p.Refused, func(r permits.Reason) bool { return !wentOn(p, r) })
+}
+
+// byReason lists those of some refusals that are wanted, the most frequent first.
+func byReason(refused map[permits.Reason]uint64, wanted func(permits.Reason) bool) string {
+	names := slices.SortedFunc(maps.Keys(refused), func(a, b permits.Reason) int {
+		return cmp.Or(cmp.Compare(refused[b], refused[a]), strings.Compare(string(a), string(b)))
 	})
 	var texts []string
 	for _, name := range names {
-		if !wentOn(p, name) {
-			texts = append(texts, fmt.Sprintf("%s %d", name, p.Refused[name]))
+		if wanted(name) {
+			texts = append(texts, fmt.Sprintf("%s %d", name, refused[name]))
 		}
 	}
 	return strings.Join(texts, ", ")
+}
+
+// noSlot says what there was of requests that take no slot, at all servers of the colo: each has places of its own for them.
+func (p *poolView) noSlot() string {
+	held, granted, all := 0, uint64(0), map[permits.Reason]uint64{}
+	add := func(s *permits.NoSlotStats) {
+		if s == nil {
+			return
+		}
+		held, granted = held+s.Held, granted+s.Granted
+		for reason, n := range s.Refused {
+			all[reason] += n
+		}
+	}
+	add(p.NoSlot)
+	for i := range p.others {
+		add(p.others[i].NoSlot)
+	}
+	if granted == 0 && len(all) == 0 {
+		return ""
+	}
+	text := fmt.Sprintf("%d served beside the slots, %d running", granted, held)
+	if len(all) > 0 {
+		text += "; refused: " + byReason(all, func(permits.Reason) bool { return true })
+	}
+	return text
 }
 
 // drawEndpoints writes endpoints that are out first, then those that say that they are full, and those that drain.
@@ -105,7 +139,17 @@ func (p *poolView) drawEndpoints(out *screen, everything bool) {
 	var rows [][]any
 	for _, e := range all {
 		colour := slotColour(e.Held, e.Concurrency)
-		rows = append(rows, []any{cmp.Or(e.ID, e.URL), out.bar(e.Held, e.Concurrency, colour), out.paint(colour, ofMost(e.Held, e.Concurrency)), p.endpointState(out, e)})
+		state := p.endpointState(out, e)
+		if everything {
+			state += out.paint(text.Faint, p.gpusOf(e.ID))
+		}
+		rows = append(rows, []any{cmp.Or(e.ID, e.URL), out.bar(e.Held, e.Concurrency, colour), out.paint(colour, ofMost(e.Held, e.Concurrency)), state})
+		if said := engineText(e.Engine); everything && said != "" {
+			rows = append(rows, []any{"", "", "", out.paint(text.Faint, "engine: "+said)})
+		}
+		if known := cacheText(&e); everything && known != "" {
+			rows = append(rows, []any{"", "", "", out.paint(text.Faint, "prefix cache: "+known)})
+		}
 	}
 	if len(rows) > 0 {
 		out.table("  ", []string{"~ENDPOINT", "", ">SLOTS", "~STATE"}, rows)
@@ -115,17 +159,30 @@ func (p *poolView) drawEndpoints(out *screen, everything bool) {
 	}
 }
 
+// gpusOf names the GPUs of an endpoint that has a worker.
+func (p *poolView) gpusOf(endpoint string) string {
+	for _, w := range p.workers {
+		if w.Colo != p.Colo || w.Engine.Endpoint != endpoint || len(w.Engine.GPUs) == 0 {
+			continue
+		}
+		m := machineState{}
+		m.add(w, liveWorker{})
+		return "; GPU " + m.numbers(w.Engine.GPUs) + " of " + cmp.Or(w.Machine, w.Node)
+	}
+	return ""
+}
+
 func (p *poolView) endpointState(out *screen, e permits.EndpointStats) painted {
 	state, colour := e.State, text.FgGreen
 	switch {
-	case e.Withheld:
-		colour = text.Faint // another server of the colo may grant its slots
-	case e.Draining:
+	case e.Draining && (!e.Withheld || e.State == fleet.StateDraining):
 		colour = text.FgYellow
 		state += fmt.Sprintf(" (%d in hand)", e.Held)
 		if e.Reason != "" {
-			state += ", its health check fails: " + e.Reason
+			state += ": " + e.Reason
 		}
+	case e.Withheld:
+		colour = text.Faint // another server of the colo may grant its slots
 	case e.State != "up":
 		colour = text.FgRed
 		if e.StateSeconds != nil {
@@ -140,6 +197,9 @@ func (p *poolView) endpointState(out *screen, e permits.EndpointStats) painted {
 		if e.Auto.Samples == 0 {
 			state += ", nothing learned yet: no streamed answers"
 		}
+	}
+	if e.Engine != nil && e.Engine.Waiting != nil && *e.Engine.Waiting > 0 {
+		state += fmt.Sprintf(", %s waiting inside", count(*e.Engine.Waiting, "request"))
 	}
 	if e.Full {
 		state, colour = state+", said full", text.FgYellow
@@ -156,6 +216,69 @@ func (p *poolView) endpointState(out *screen, e permits.EndpointStats) painted {
 		state, colour = state+", not granted yet"+p.waitsFor(o), text.FgYellow
 	}
 	return out.paint(colour, state)
+}
+
+// engineText is what an engine says about itself in its metrics; empty if they are not read.
+func engineText(e *permits.EngineStats) string {
+	if e == nil {
+		return ""
+	}
+	var all []string
+	number := func(name string, n *int) {
+		if n != nil {
+			all = append(all, fmt.Sprintf("%s %d", name, *n))
+		}
+	}
+	percent := func(name string, n *float64) {
+		if n != nil {
+			all = append(all, fmt.Sprintf("%s %.0f %%", name, 100**n))
+		}
+	}
+	number("running", e.Running)
+	number("waiting", e.Waiting)
+	if e.Beside != nil && *e.Beside > 0 {
+		number("of other clients", e.Beside)
+	}
+	percent("KV cache", e.KVCache)
+	percent("prefix hits", e.PrefixHits)
+	if len(e.Adapters) > 0 {
+		all = append(all, "adapters "+strings.Join(e.Adapters, ", "))
+	}
+	if e.AgeSeconds != nil && e.Error != "" {
+		all = append(all, brief(seconds(*e.AgeSeconds))+" ago")
+	}
+	if e.Error != "" {
+		all = append(all, e.Error)
+	}
+	return strings.Join(all, ", ")
+}
+
+// cacheText is what is known of an engine's prefix cache; empty if that is nothing.
+func cacheText(e *permits.EndpointStats) string {
+	var all []string
+	add := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
+	c := cmp.Or(e.Cache, &permits.CacheStats{})
+	if e.Indexed > 0 || c.SizeBytes != nil {
+		add("%s of prompts indexed", size(e.Indexed))
+	}
+	if c.SizeBytes != nil {
+		add("room for %s", size(*c.SizeBytes))
+	}
+	if c.Losses > 0 {
+		add("lost %s", count(int(c.Losses), "time"))
+	}
+	switch s := c.Events; {
+	case s == nil:
+	case s.Error != "":
+		add("events cannot be read: %s", s.Error)
+	case !s.Connected:
+		add("events are not read yet")
+	case s.ResidentTokens != nil:
+		add("%d tokens resident by events", *s.ResidentTokens)
+	default:
+		add("%d events read", s.Events)
+	}
+	return strings.Join(all, ", ")
 }
 
 // lackText says which requests an endpoint does not get.

@@ -29,8 +29,9 @@ type poolView struct {
 	isHome           bool       // the server is the home of the pool
 	others           []poolView // what the other servers of the colo report
 	elsewhere        bool       // another colo has engines of the pool
-	grants, refusals string     // in a second
-	full             string     // share of the time in which no slot was free
+	workers          []*fleet.Worker
+	grants, refusals string // in a second
+	full             string // share of the time in which no slot was free
 }
 
 // refused counts refusals that a client may have seen.
@@ -65,6 +66,9 @@ func poolViews(s *fleetState, before []poolView) []poolView {
 	}
 	for i := range pools {
 		p := &pools[i]
+		if s.table != nil {
+			p.workers = s.table.Workers()
+		}
 		p.elsewhere = slices.ContainsFunc(pools, func(q poolView) bool {
 			return q.Pool == p.Pool && q.server.Place != p.server.Place && len(q.Endpoints) > 0
 		})
@@ -100,6 +104,10 @@ func (p *poolView) compare(earlier *colo.PoolState, seconds float64) {
 
 // draw writes the last state for people.
 func (c *statusCommand) draw(out *screen) {
+	if c.showWorkers {
+		c.workers.draw(out, c.admin)
+		return
+	}
 	s := c.state
 	source := c.admin
 	if s.Etcd != "" {

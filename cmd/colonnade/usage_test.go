@@ -3,6 +3,10 @@ package main
 import (
 	"encoding/csv"
 	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -77,17 +81,24 @@ REQUESTS  REFUSED  FAILED  INFERENCES  PROMPT  COMPLETION
 
 // With -utc, a day of the command line is one of UTC, too.
 func TestUsageOfADayInUTC(t *testing.T) {
-	local := time.Local
-	time.Local = time.FixedZone("there", 5*3600)
-	defer func() { time.Local = local }()
-	var page usageJSON
 	dir := t.TempDir()
 	openLog(t, dir, "edge-1")
-	out := run(t, "", "usage", "-data-dir", dir, "-json", "-utc", "-since", "2026-11-01", "-until", "2026-11-02 12:00").want(t)
-	if err := json.Unmarshal([]byte(out), &page); err != nil || !page.Since.Equal(time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)) ||
-		!page.Until.Equal(time.Date(2026, 11, 2, 12, 0, 0, 0, time.UTC)) {
-		t.Errorf("%v in %s", err, out)
+	zone := filepath.Join(dir, "zone") // 5 h ahead of UTC, in the form of tzfile(5); systems without zones have no name for it
+	if err := os.WriteFile(zone, slices.Concat([]byte("TZif"), make([]byte, 16+4*4), []byte{0, 0, 0, 1, 0, 0, 0, 4, 0, 0, 5 * 3600 >> 8, 5 * 3600 & 0xff, 0, 0}, []byte("+05\x00")), 0o600); err != nil {
+		t.Fatal(err)
 	}
+	f := func(since, until time.Time, args ...string) {
+		t.Helper()
+		command := asCommand(append([]string{"usage", "-data-dir", dir, "-json", "-since", "2026-11-01", "-until", "2026-11-02 12:00"}, args...)...)
+		command.Env = append(command.Env, "TZ="+zone)
+		out, err := command.Output()
+		var page usageJSON
+		if err := errors.Join(err, json.Unmarshal(out, &page)); err != nil || !page.Since.Equal(since) || !page.Until.Equal(until) {
+			t.Errorf("%v: %v in %s", args, err, out)
+		}
+	}
+	f(time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC), time.Date(2026, 11, 2, 12, 0, 0, 0, time.UTC), "-utc")
+	f(time.Date(2026, 10, 31, 19, 0, 0, 0, time.UTC), time.Date(2026, 11, 2, 7, 0, 0, 0, time.UTC))
 }
 
 // A sum without a node says so, in each form, and fails: one that cannot be asked, and one that has ended, which other events name.

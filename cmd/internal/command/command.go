@@ -100,6 +100,9 @@ func prepare(c *cli.Command) {
 	}
 	c.HideHelpCommand = true // "keys revoke help" revokes a key
 	c.OnUsageError = func(_ context.Context, c *cli.Command, err error, _ bool) error {
+		if strings.Contains(c.ArgsUsage, "-- ") {
+			err = fmt.Errorf("%w; flags of the command to run stand after --, as in %s [options] -- COMMAND -flag", err, c.FullName())
+		}
 		return WithStatus(StatusUnknown, fmt.Errorf("%w; see %s -h", err, c.FullName()))
 	}
 	switch {

@@ -69,10 +69,10 @@ func SinkFlag(urls *[]string) cli.Flag {
 		Usage: "`URL` to which the events of -data-dir are sent, such as file:/var/log/events.jsonl or https://HOST/PATH?credential=env:NAME; repeatable (docs/sinks.md)"}
 }
 
-// CredentialsDirFlag returns the flag that names the directory of the engines' credentials.
+// CredentialsDirFlag returns the flag that names the directory of the credentials that documents name.
 func CredentialsDirFlag(dir *string) cli.Flag {
 	return &cli.StringFlag{Name: "credentials-dir", Destination: dir,
-		Usage: "`DIRECTORY` below which endpoints may name files as credential: file:PATH (default: none, such credentials are refused)"}
+		Usage: "`DIRECTORY` below which endpoints and sinks may name files as credential: file:PATH (default: none, such credentials are refused)"}
 }
 
 // Flags returns the flags that set f, with the default addresses of the listener for requests and of the admin listener.
@@ -117,6 +117,7 @@ func (f *NodeFlags) ownFlags(listen, listenText, admin string) []cli.Flag {
 			Usage: "`NAMES` under which -admin is reached, separated by commas, besides localhost, IP addresses and the names of the node and its machine"},
 		AdminTokensFlag(&c.AdminTokens),
 		SinkFlag(&c.Sinks),
+		CredentialsDirFlag(&c.CredentialsDir),
 		&cli.DurationFlag{Name: "drain", Value: time.Minute, Destination: &c.Drain, Usage: "longest time that running requests may take after SIGTERM"},
 		&cli.IntFlag{Name: "max-connections", Destination: &c.MaxConns, HideDefault: true,
 			Usage: "largest `NUMBER` of connections to -listen (default: as many as the limit of open files allows)"},
