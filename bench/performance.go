@@ -29,7 +29,7 @@ func performanceReport(m *cost.Result, size *cost.Size) *Report {
 		r.Gateways = append(r.Gateways, gatewayInfo{Name: c.Name, About: c.About, Judged: c.Name == cost.FleetName})
 	}
 	for _, add := range []func(*cost.Result, *cost.Size) (ScenarioResult, bool){
-		plainResult, spacedResult, chunkResult, messageResult, openResult, waitingResult, manyResult, startResult, shipResult, functionResult,
+		plainResult, spacedResult, chunkResult, messageResult, tracesResult, openResult, waitingResult, manyResult, startResult, shipResult, functionResult,
 	} {
 		if s, measured := add(m, size); measured {
 			r.Scenarios = append(r.Scenarios, s)

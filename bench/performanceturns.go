@@ -82,3 +82,19 @@ func messageResult(m *cost.Result, size *cost.Size) (ScenarioResult, bool) {
 		ratioOf(m.Messages, cost.FleetName, cost.RelayName, cost.CPU), 1.4, "×")}
 	return s, len(m.Messages) > 0
 }
+
+func tracesResult(m *cost.Result, size *cost.Size) (ScenarioResult, bool) {
+	s := ScenarioResult{
+		Name: cost.TracesScenario, Title: "plain requests with traces",
+		Question: "What do traces cost?",
+		Method: fmt.Sprintf("Two fleets of an entry and a colo server differ in one thing: one records the spans of a hundredth of the requests, and sends them to a collector of OpenTelemetry. "+
+			"%d clients send plain requests to one and the other in turns of %s, in %d rounds.", size.Clients, size.TraceTime, size.TraceRounds),
+		Columns: turnColumns("a request", cost.FleetName),
+	}
+	t := turnsTable{&s, m.Traces, cost.FleetName, chart{Name: "cpu", Title: "Processor time of a plain request with traces"}}
+	t.add()
+	s.Charts = nil // the table has all of it
+	s.Thresholds = []ThresholdResult{aim("processor time with one request of a hundred traced ÷ without traces", cost.TracedName, "at most 1.03 ×",
+		ratioOf(m.Traces, cost.TracedName, cost.FleetName, cost.CPU), 1.03, "×")}
+	return s, len(m.Traces) > 0
+}

@@ -176,10 +176,13 @@ func Unmeasured() Value { return Value(math.NaN()) }
 // Measured reports whether there is a figure.
 func (v Value) Measured() bool { return !math.IsNaN(float64(v)) && !math.IsInf(float64(v), 0) }
 
-// MarshalJSON writes six significant digits, which is more than a measurement has, and null for no figure: JSON has no NaN.
+// MarshalJSON writes six significant digits, or all before the point, and null for no figure: JSON has no NaN.
 func (v Value) MarshalJSON() ([]byte, error) {
 	if !v.Measured() {
 		return []byte("null"), nil
+	}
+	if math.Abs(float64(v)) >= 1e6 {
+		return strconv.AppendFloat(nil, float64(v), 'f', 0, 64), nil
 	}
 	return strconv.AppendFloat(nil, float64(v), 'g', 6, 64), nil
 }

@@ -66,7 +66,7 @@ func slowReadersScenario() Scenario {
 				"share of the slots."},
 			columnJain,
 			{Name: "slots", Unit: "%", Help: "slot time of the accounts, relative to all slots. The rest are mostly slots that the " +
-				"gateway counts as held until it has sent the end of an answer to a slow reader."},
+				"gateway counts as held until it has read the end of an answer, which a slow reader delays."},
 			{Name: "held", Unit: "×", Help: "how long requests hold their slot, relative to the time that the engine needs: mean. The " +
 				"less, the more of an answer is buffered."},
 			columnWaitP50,

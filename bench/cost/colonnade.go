@@ -96,7 +96,7 @@ func startServe(_ context.Context, p *place, dir string) (*running, error) {
 		return nil, err
 	}
 	args = append([]string{"serve", "-config", file, "-max-connections-per-ip", "65536"}, args...)
-	process, err := child.Start(ServeName, exec.Command(filepath.Join(p.programs, "colonnade"), args...))
+	process, err := child.Start(ServeName, p.node("colonnade", args...))
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +128,7 @@ func startFleet(ctx context.Context, p *place, dir string) (*running, error) {
 			return r, err
 		}
 		args = append(args, "-etcd", etcd, "-key-file", key)
-		process, err := child.Start("the "+n.name, exec.Command(filepath.Join(p.programs, n.name), append(args, n.args...)...))
+		process, err := child.Start("the "+n.name, p.node(n.name, append(args, n.args...)...))
 		if err != nil {
 			return r, err
 		}

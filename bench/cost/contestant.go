@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"time"
 
@@ -16,8 +17,11 @@ type contestant struct {
 	Contestant
 	realtime bool // it carries WebSocket sessions in the scenario of messages, and nothing else if it is bare
 	bare     bool
-	start    func(ctx context.Context, p *place, dir string) (*running, error)
+	start    starter
 }
+
+// starter starts a contestant in a directory of its own.
+type starter func(ctx context.Context, p *place, dir string) (*running, error)
 
 // Contestant says what a contestant is.
 type Contestant struct{ Name, About string }
@@ -27,7 +31,24 @@ type place struct {
 	dir      string   // scratch directory
 	programs string   // directory of entry, colo and colonnade
 	engines  []string // addresses of the engine
+	env      []string // of Colonnade's nodes, beside that of this process
 	key      string   // API key
+}
+
+// elsewhere returns a start in a place that differs.
+func elsewhere(start starter, differ func(*place)) starter {
+	return func(ctx context.Context, p *place, dir string) (*running, error) {
+		q := *p
+		differ(&q)
+		return start(ctx, &q, dir)
+	}
+}
+
+// node returns the command of a node of Colonnade.
+func (p *place) node(program string, args ...string) *exec.Cmd {
+	cmd := exec.Command(filepath.Join(p.programs, program), args...)
+	cmd.Env = append(os.Environ(), p.env...)
+	return cmd
 }
 
 // running is a contestant that serves.

@@ -27,6 +27,8 @@ func functions() []Function {
 		{What: "table after a change of one endpoint", Package: "discovery/etcd", Benchmark: "TableOfLargeFleet/endpoint_changed", MostNanos: 5e6, MostAllocs: -1},
 		{What: "table after a change of one pool", Package: "discovery/etcd", Benchmark: "TableOfLargeFleet/pool_changed", MostNanos: 5e6, MostAllocs: -1},
 		{What: "table after a change of the defaults", Package: "discovery/etcd", Benchmark: "TableOfLargeFleet/defaults_changed", MostAllocs: -1},
+		{What: "first request to an engine that registers itself, after the engine is healthy", Package: "test/promises/register", Benchmark: "Register", MostNanos: 1e9, MostAllocs: -1},
+		{What: "processor time of a reading of 8 GPUs, of which there is one every 5 s", Package: "worker/gpu/telemetry", Benchmark: "Telemetry", MostNanos: 5e6, MostAllocs: -1},
 	}
 }
 

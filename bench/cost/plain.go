@@ -63,11 +63,16 @@ func (c *caller) close() {
 
 // saturate has clients ask again as soon as they are answered.
 func (m *measurement) saturate(ctx context.Context, r *running) (units int, round Round) {
+	return m.saturateFor(ctx, r, m.size.PlainTime)
+}
+
+// saturateFor does that for a time.
+func (m *measurement) saturateFor(ctx context.Context, r *running, lasts time.Duration) (units int, round Round) {
 	var t counters
 	var clients sync.WaitGroup
 	request := chatRequest(m.place.key, "m", nil)
 	latencies := make([][]float64, m.size.Clients)
-	end := time.Now().Add(m.size.PlainTime)
+	end := time.Now().Add(lasts)
 	for i := range m.size.Clients {
 		clients.Go(func() {
 			c := caller{address: r.address}

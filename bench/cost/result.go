@@ -16,6 +16,7 @@ type Result struct {
 	Rate     float64   // of Spaced, in requests a second
 	Chunks   []Figures // chunks of streams
 	Messages []Figures // messages of realtime sessions, there and back
+	Traces   []Figures // requests with and without traces
 
 	Open    []Held // memory of open streams
 	Waiting []Held // memory of requests that wait for a slot

@@ -2,9 +2,11 @@ package cost
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 
 	"go.etcd.io/etcd/server/v3/etcdmain"
@@ -91,12 +93,16 @@ func newListener() (*os.File, string, error) {
 	return file, ln.Addr().String(), err
 }
 
-// freeAddress returns an address that was free just now, for a program that cannot inherit a listener.
+// freeAddress returns an address that was free just now, for a program that cannot inherit a listener. Its port is below those that systems
+// give to connections and to listeners that name none, so that none of these takes it meanwhile.
 func freeAddress() (string, error) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", fmt.Errorf("cannot listen: %w", err)
+	var err error
+	for range 100 {
+		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(16_384+rand.IntN(16_384)))
+		var ln net.Listener
+		if ln, err = net.Listen("tcp", address); err == nil {
+			return address, ln.Close()
+		}
 	}
-	defer ln.Close()
-	return ln.Addr().String(), nil
+	return "", fmt.Errorf("cannot listen: %w", err)
 }

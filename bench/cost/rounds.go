@@ -12,20 +12,20 @@ import (
 type turn func(ctx context.Context, r *running) (units int, round Round)
 
 // rounds lets contestants work in turns, every second round in the reverse order, after a turn of each that does not count.
-func (m *measurement) rounds(ctx context.Context, scenario string, all []*running, work turn) ([]Figures, error) {
+func (m *measurement) rounds(ctx context.Context, scenario string, rounds int, all []*running, work turn) ([]Figures, error) {
 	figures := make([]Figures, len(all))
 	for i, r := range all {
 		figures[i].Contestant = r.name
 		m.step(scenario, r.name, "warming up")
 		work(ctx, r)
 	}
-	for n := range m.size.Rounds {
+	for n := range rounds {
 		for k := range all {
 			i := k
 			if n%2 == 1 {
 				i = len(all) - 1 - k
 			}
-			m.step(scenario, all[i].name, fmt.Sprintf("round %d of %d", n+1, m.size.Rounds))
+			m.step(scenario, all[i].name, fmt.Sprintf("round %d of %d", n+1, rounds))
 			round, err := oneTurn(ctx, all[i], work)
 			if err != nil {
 				return nil, err

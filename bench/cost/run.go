@@ -16,6 +16,7 @@ type Options struct {
 	Scenarios []string // names; empty: all
 	Programs  string   // directory of entry, colo and colonnade
 	Source    string   // directory of the main module, for its Go benchmarks; empty: none are run
+	Beside    string   // the same of another version, whose nodes become contestants too; empty: none
 	Dir       string   // scratch directory, made and removed by the caller
 
 	// Progress is called whenever something begins. It may be nil.
@@ -38,6 +39,7 @@ const (
 	OpenScenario    = "open"
 	WaitingScenario = "waiting"
 	ManyScenario    = "many"
+	TracesScenario  = "traces"
 	StartScenario   = "start"
 	ShipScenario    = "ship"
 
@@ -46,7 +48,7 @@ const (
 
 // Scenarios returns the names of all scenarios in their order.
 func Scenarios() []string {
-	return []string{PlainScenario, SpacedScenario, ChunkScenario, MessageScenario, OpenScenario, WaitingScenario, ManyScenario, StartScenario, ShipScenario, FunctionScenario}
+	return []string{PlainScenario, SpacedScenario, ChunkScenario, MessageScenario, TracesScenario, OpenScenario, WaitingScenario, ManyScenario, StartScenario, ShipScenario, FunctionScenario}
 }
 
 // Names of contestants that others are compared with.
@@ -56,6 +58,8 @@ const (
 	NginxName  = "nginx"
 	RelayName  = "bare relays"
 	DirectName = "no gateway"
+
+	OtherVersion = ", other version" // ends the names of the contestants of [Options.Beside]
 )
 
 // measurement is a run while it runs.
@@ -86,7 +90,7 @@ func Run(ctx context.Context, o Options) (_ *Result, err error) {
 	m.place.engines = addresses
 	m.assemble(ctx)
 	m.steps = m.countSteps()
-	for _, part := range []func(context.Context) error{m.runTurns, m.runOpen, m.runWaiting, m.runMany, m.runStart, m.runShip, m.runFunctions} {
+	for _, part := range []func(context.Context) error{m.runTurns, m.runTraces, m.runOpen, m.runWaiting, m.runMany, m.runStart, m.runShip, m.runFunctions} {
 		if err := part(ctx); err != nil {
 			return nil, err
 		}
@@ -104,6 +108,13 @@ func (m *measurement) assemble(ctx context.Context) {
 	m.contestants = []contestant{fleetContestant(), serveContestant(),
 		bareChain(ChainName, "Two bare fasthttp proxies, one behind the other, each a process that forwards and does nothing else: what two hops in fasthttp cost at least.", "proxy", 2),
 		bareChain(BareName, "One of them: what one hop costs at least.", "proxy", 1),
+	}
+	if m.Beside != "" {
+		for _, c := range []contestant{fleetContestant(), serveContestant()} {
+			c.Name, c.start = c.Name+OtherVersion, elsewhere(c.start, func(p *place) { p.programs = m.Beside })
+			c.About = "The same, of the programs in " + m.Beside + "."
+			m.contestants = append(m.contestants, c)
+		}
 	}
 	for _, find := range []func(context.Context) (contestant, error){nginx, haproxy} {
 		c, err := find(ctx)
@@ -144,7 +155,7 @@ func (m *measurement) step(scenario, contestant, doing string) {
 func (m *measurement) countSteps() (n int) {
 	each := map[string]int{
 		PlainScenario: len(m.contestants) * (m.size.Rounds + 1), SpacedScenario: len(m.contestants) * (m.size.Rounds + 1),
-		ChunkScenario: len(m.contestants) * (m.size.Rounds + 1), MessageScenario: 3 * (m.size.Rounds + 1),
+		ChunkScenario: len(m.contestants) * (m.size.Rounds + 1), MessageScenario: 3 * (m.size.Rounds + 1), TracesScenario: 2 * (m.size.TraceRounds + 1),
 		OpenScenario: len(m.contestants), WaitingScenario: 2, ManyScenario: len(m.contestants) + 1, StartScenario: m.size.Starts,
 		ShipScenario: m.size.ShipRounds * len(shipSinks()), FunctionScenario: len(functions()),
 	}
@@ -193,15 +204,15 @@ func (m *measurement) runTurns(ctx context.Context) (err error) {
 		}
 		switch scenario {
 		case PlainScenario:
-			m.result.Plain, err = m.rounds(ctx, scenario, forRequests, m.saturate)
+			m.result.Plain, err = m.rounds(ctx, scenario, m.size.Rounds, forRequests, m.saturate)
 		case SpacedScenario:
 			if err = m.setRate(ctx, forRequests); err == nil {
-				m.result.Spaced, err = m.rounds(ctx, scenario, forRequests, m.space)
+				m.result.Spaced, err = m.rounds(ctx, scenario, m.size.Rounds, forRequests, m.space)
 			}
 		case ChunkScenario:
-			m.result.Chunks, err = m.rounds(ctx, scenario, forRequests, m.stream)
+			m.result.Chunks, err = m.rounds(ctx, scenario, m.size.Rounds, forRequests, m.stream)
 		case MessageScenario:
-			m.result.Messages, err = m.rounds(ctx, scenario, m.forMessages(all), m.talk)
+			m.result.Messages, err = m.rounds(ctx, scenario, m.size.Rounds, m.forMessages(all), m.talk)
 		}
 		if err != nil {
 			return err

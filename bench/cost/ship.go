@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -157,7 +156,7 @@ func startShipping(p *place, dir, data, admin, sink string) (*running, error) {
 	if sink != "" {
 		args = append(args, "-sink", sink)
 	}
-	process, err := child.Start(ServeName, exec.Command(filepath.Join(p.programs, "colonnade"), args...))
+	process, err := child.Start(ServeName, p.node("colonnade", args...))
 	if err != nil {
 		return nil, err
 	}

@@ -33,7 +33,7 @@ func (f *Fleet) SignHop(token hop.Token, to hop.Binding, issued time.Time) strin
 			boot = c.Boot
 		}
 	}
-	signed, err := f.Keys.Sign(token, f.hopSequences.to(boot), to, issued)
+	signed, err := f.Keys.Sign(&token, f.hopSequences.to(boot), &to, issued)
 	if err != nil {
 		f.T.Fatal(err)
 	}

@@ -77,6 +77,9 @@ func (a *Events) finalProblems() []string {
 	finals := map[string]int{}
 	for _, events := range []map[string]analytics.Event{a.Begins, a.Ends} {
 		for _, e := range events {
+			if e.Kind == analytics.KindEngine { // about no request
+				continue
+			}
 			n := finals[e.RequestID]
 			if e.Kind == analytics.KindRequest && e.Phase == analytics.PhaseEnd {
 				n++

@@ -54,6 +54,7 @@ const (
 	descriptorsPerConn = 2
 	defaultMemoryBytes = 64 << 20
 	settleTime         = 2 * time.Second
+	steadyTime         = 200 * time.Millisecond
 	maxHealthP99       = 100 * time.Millisecond
 	pollInterval       = 20 * time.Millisecond
 	maxProfileBytes    = 6 << 10
@@ -83,13 +84,28 @@ func New(t testing.TB, c Config) *Oracle {
 		// No connection is kept open: it would count.
 		client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: settleTime * timeScale()},
 	}
-	o.before, _ = o.count(t)
+	o.before = o.steady(t)
 	if !c.Shared {
 		o.before.memory = liveHeap()
 	}
 	o.prober = startProber(c.HealthURLs)
 	t.Cleanup(func() { o.prober.end() })
 	return o
+}
+
+// steady counts once nothing is added for a while: a node serves before its last watches of etcd are open.
+func (o *Oracle) steady(t testing.TB) resources {
+	t.Helper()
+	last, since, began := o.count(t), time.Now(), time.Now()
+	for o.config.Shared && time.Since(since) < steadyTime && time.Since(began) < settleTime*timeScale() {
+		time.Sleep(pollInterval)
+		now := o.count(t)
+		if now.goroutines > last.goroutines || now.descriptors > last.descriptors {
+			since = time.Now()
+		}
+		last = now
+	}
+	return last
 }
 
 // Check waits for the fleet to come to rest, and fails the test with every problem that is left.
@@ -143,14 +159,11 @@ func (o *Oracle) engineProblems() []string {
 func (o *Oracle) processProblems(t testing.TB) []string {
 	t.Helper()
 	var found []string
-	now, profile := o.count(t)
+	now := o.count(t)
 	allowed := o.before.goroutines + slackGoroutines + goroutinesPerConn*o.config.IdleConnections
 	if now.goroutines > allowed {
-		if profile == "" {
-			profile = goroutineProfile()
-		}
-		found = append(found, fmt.Sprintf("goroutines: %d, before %d, allowed %d:\n%.*s",
-			now.goroutines, o.before.goroutines, allowed, maxProfileBytes, profile))
+		found = append(found, fmt.Sprintf("goroutines: %d, before %d, allowed %d; more than before:\n%.*s",
+			now.goroutines, o.before.goroutines, allowed, maxProfileBytes, grown(o.before.stacks, now.stacks)))
 	}
 	allowed = o.before.descriptors + slackDescriptors + descriptorsPerConn*o.config.IdleConnections
 	if now.descriptors > allowed {

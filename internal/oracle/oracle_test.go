@@ -143,6 +143,8 @@ func TestEvents(t *testing.T) {
 	f("", false, request)
 	f("", false, begin, begin, end, request)
 	f("", true, begin, end)
+	f("", false, request, analytics.Event{EventID: "3", Kind: analytics.KindEngine, Phase: analytics.PhaseEnd, Worker: "w"})
+	f("field worker", false, analytics.Event{EventID: "1", RequestID: "r", Kind: analytics.KindRequest, Phase: analytics.PhaseEnd, Worker: "w"})
 	f("begin 2 of node ams-1 has no end", false, begin, request)
 	f("event 2 has 2 ends", false, begin, end, end, request)
 	f("0 final events of kind request", false, begin, end)

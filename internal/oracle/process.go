@@ -2,12 +2,15 @@ package oracle
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"runtime"
 	"runtime/pprof"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -18,6 +21,7 @@ import (
 // resources are those of a process, or of one test.
 type resources struct {
 	goroutines, descriptors int
+	stacks                  map[string]int // of the goroutines, with how many have each
 	memory                  int64
 }
 
@@ -30,31 +34,45 @@ func LabelGoroutines(t testing.TB) {
 const label = "test"
 
 // count counts the resources of the whole process, or of the test if other tests share the process.
-func (o *Oracle) count(t testing.TB) (r resources, profile string) {
+func (o *Oracle) count(t testing.TB) resources {
 	t.Helper()
 	if !o.config.Shared {
-		return resources{goroutines: runtime.NumGoroutine(), descriptors: len(openFiles(t))}, ""
+		return resources{goroutines: runtime.NumGoroutine(), stacks: goroutineStacks(""), descriptors: len(openFiles(t))}
 	}
-	r.goroutines, profile = ownGoroutines(t.Name())
-	r.descriptors = o.ownDescriptors(t)
-	return r, profile
+	r := resources{stacks: goroutineStacks(t.Name()), descriptors: o.ownDescriptors(t)}
+	for _, n := range r.stacks {
+		r.goroutines += n
+	}
+	return r
 }
 
-// ownGoroutines counts the goroutines that a test has labelled, and returns their stacks.
-func ownGoroutines(test string) (n int, profile string) {
-	var own strings.Builder
+// goroutineStacks returns the stacks of the goroutines that a test has labelled, and how many goroutines have each; of all
+// goroutines without the name of a test.
+func goroutineStacks(test string) map[string]int {
+	stacks := map[string]int{}
 	labelled := fmt.Sprintf("\n# labels: {%q:%q}\n", label, test)
-	for _, stack := range strings.Split(goroutineProfile(), "\n\n") {
-		if !strings.Contains(stack, labelled) {
-			continue
-		}
-		many, _, _ := strings.Cut(stack[strings.LastIndexByte(stack[:strings.Index(stack, " @")], '\n')+1:], " ")
-		if k, err := strconv.Atoi(many); err == nil {
-			n += k
-			own.WriteString(stack + "\n\n")
+	_, profile, _ := strings.Cut(goroutineProfile(), "\n") // the first line is the total
+	for _, text := range strings.Split(profile, "\n\n") {
+		number, stack, _ := strings.Cut(text, " ")
+		if n, err := strconv.Atoi(number); err == nil && (test == "" || strings.Contains(stack, labelled)) {
+			stacks[stack] += n
 		}
 	}
-	return n, own.String()
+	return stacks
+}
+
+// grown lists the stacks that more goroutines have now than before, those that grew most first.
+func grown(before, now map[string]int) string {
+	more := func(stack string) int { return now[stack] - before[stack] }
+	var text strings.Builder
+	for _, stack := range slices.SortedFunc(maps.Keys(now), func(a, b string) int {
+		return cmp.Or(cmp.Compare(more(b), more(a)), strings.Compare(a, b))
+	}) {
+		if more(stack) > 0 {
+			fmt.Fprintf(&text, "%d more %s\n\n", more(stack), stack)
+		}
+	}
+	return text.String()
 }
 
 func goroutineProfile() string {

@@ -36,6 +36,10 @@ type ticket struct {
 	granted chan struct{} // closed when it has a slot
 	tokens  atomic.Int64  // generated so far
 
+	// Of the caller of leave, from when it has a slot.
+	said []string // the tokens of the answer
+	use  *use     // of the prefix cache; nil: none
+
 	// Guarded by batch.mu.
 	place    *list.Element // while it waits
 	released bool
@@ -110,6 +114,7 @@ func (t *ticket) release(o outcome) (Job, bool) {
 	if t.place != nil {
 		b.waiting.Remove(t.place)
 	} else {
+		t.use.end(t.said[:min(int(t.tokens.Load()), len(t.said))]) // before the next request looks for its prefix
 		b.running--
 		b.admitLocked()
 	}

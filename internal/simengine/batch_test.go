@@ -94,6 +94,26 @@ func TestClock(t *testing.T) {
 	})
 }
 
+// Finish ends the waiting of the requests that have a slot, and of no other.
+func TestFinish(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := New(Config{TTFT: 50 * time.Millisecond, ITL: 10 * time.Millisecond})
+		time.AfterFunc(100*time.Millisecond, e.Finish)
+		for _, want := range []time.Duration{100 * time.Millisecond, 680 * time.Millisecond} {
+			c := e.newClock("")
+			for i := range 64 {
+				if err := c.until(t.Context(), i+1); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := time.Since(c.start); got != want {
+				t.Errorf("64 tokens after %v, want %v", got, want)
+			}
+			c.stop()
+		}
+	})
+}
+
 // Beyond the knee, everything takes longer, from the next token on.
 func TestClockBeyondTheKnee(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

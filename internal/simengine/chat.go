@@ -121,7 +121,7 @@ func completion(e *Engine, c *call) answer {
 // answer is the frame of an answer that sends t in events and ends with [DONE].
 func (t text) answer(whole func() []byte) answer {
 	return answer{
-		tokens: len(t.tokens), big: t.big, wholeType: "application/json", whole: whole,
+		tokens: len(t.tokens), said: t.tokens, big: t.big, wholeType: "application/json", whole: whole,
 		streamType: eventStream, end: []byte(doneEvent),
 		fail: func(dst []byte, f failPoint) []byte { return event(dst, f.err.body()) }, afterFail: []byte(doneEvent),
 	}

@@ -11,6 +11,7 @@ type clock struct {
 	start     time.Time
 	ttft, itl time.Duration
 	timer     *time.Timer
+	finish    <-chan struct{} // closed by [Engine.Finish]
 
 	slowdown func() float64 // factor on the time of a token now; nil: always 1
 	made     int            // with a slowdown: tokens whose time is fixed
@@ -27,12 +28,25 @@ func (e *Engine) SetPace(ttft, itl time.Duration) {
 	e.pace.Store(&pace{ttft: c.TTFT, itl: c.ITL})
 }
 
+// Finish has all requests that hold a slot now answered without further delay: their other tokens take no time. Sessions are left alone.
+func (e *Engine) Finish() {
+	close(*e.finish.Swap(newFinish()))
+}
+
+func newFinish() *chan struct{} {
+	c := make(chan struct{})
+	return &c
+}
+
+// delay moves all tokens of an answer that has none yet.
+func (c *clock) delay(d time.Duration) { c.start, c.last = c.start.Add(d), c.last.Add(d) }
+
 // slowness is the factor on the time of each token under FaultSlow.
 const slowness = 10
 
 func (e *Engine) newClock(fault string) clock {
 	p := e.pace.Load()
-	c := clock{start: time.Now(), ttft: p.ttft, itl: p.itl}
+	c := clock{start: time.Now(), ttft: p.ttft, itl: p.itl, finish: *e.finish.Load()}
 	if e.c.Knee > 0 {
 		c.last, c.slowdown = c.start, func() float64 { return e.batch.slowdown(e.c.Knee) }
 	}
@@ -84,6 +98,8 @@ func (c *clock) wait(ctx context.Context, n int) error {
 	select {
 	case <-c.timer.C:
 		return nil
+	case <-c.finish:
+		return context.Cause(ctx)
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}

@@ -48,6 +48,8 @@ func dialects() []dialect {
 			has: `"tokens_evaluated":3,`, end: `"truncated":false}` + "\n\n", failed: llamaForm, status: 503},
 		{config: kind("llamacpp"), path: "/completion", body: `{"prompt":"one two three"`, stream: `,"stream":true`,
 			has: `"tokens_evaluated":3,`, end: `"truncated":false}` + "\n\n", failed: llamaForm, status: 503},
+		{config: kind("llamacpp"), path: "/completions", body: `{"prompt":"one two three"`, stream: `,"stream":true`,
+			has: `"tokens_evaluated":3,`, end: `"truncated":false}` + "\n\n", failed: llamaForm, status: 503},
 		{config: kind("ollama"), path: "/api/chat", body: `{"model":"m",` + strings.ReplaceAll(askThree, `"max_tokens":5`, `"options":{"num_predict":5}`), plain: `,"stream":false`, stream: ` `,
 			has: `"prompt_eval_count":3`, end: "}\n", failed: `{"error":"{}"}`, status: 503},
 		{config: kind("ollama"), path: "/api/generate", body: `{"model":"m","prompt":"one two three"`, plain: `,"stream":false`, stream: ` `,
@@ -174,7 +176,7 @@ func TestFaultsOfDialects(t *testing.T) {
 // ends reports whether a stream has its proper end.
 func (d dialect) ends(got string) bool {
 	for mark, paths := range map[string]string{
-		`"done":true`: "/api/", "message_stop": "/v1/messages", `"stop":true`: "/infill /completion", "[DONE]": "/generate", `"generated_text":"`: "/ /generate_stream",
+		`"done":true`: "/api/", "message_stop": "/v1/messages", `"stop":true`: "/infill /completion /completions", "[DONE]": "/generate", `"generated_text":"`: "/ /generate_stream",
 	} {
 		for path := range strings.SplitSeq(paths, " ") {
 			if path == d.path || path == "/api/" && strings.HasPrefix(d.path, path) {

@@ -10,6 +10,9 @@
 // words; the answer to a prompt that begins with "wide:" and a number has tokens of that many bytes; a prompt such as
 // "call: weather {\"city\":\"Paris\"}" is answered with a call of that tool, if the request has tools.
 //
+// With Config.CacheBlocks it has a prefix cache (package prefixcache), in which a word is a token, and Config.Prefill is the time
+// that a token of a prompt takes unless it is cached. Usage and metrics show what was cached. Realtime sessions do not use it. ServeEvents publishes what the cache stores and evicts as vLLM and SGLang do.
+//
 // It serves chat completions, completions, responses, embeddings, rerank, images, audio (transcriptions, translations,
 // speech) and the model list, each plain and, where the API has it, streamed; and realtime over WebSocket, where a
 // session holds a slot for as long as it is open.
@@ -19,7 +22,8 @@
 // {"type":"simengine.close","code":4000,"reason":"…"}, on which the engine closes with that code.
 //
 // With Config.Kind it plays an engine of that kind: it has the paths that such engines have, answers there in their dialects (Anthropic's Messages,
-// Ollama's lines, TGI's and llama.cpp's events), words errors as they do, and answers questions about itself as they do. Paths at which engines
+// Ollama's lines, TGI's and llama.cpp's events), words errors as they do, and answers questions about itself as they do. GET /metrics has the names that such
+// an engine gives its figures; Ollama has no such page. Paths at which engines
 // only count or split tokens take no slot and no time.
 //
 // # Guarantees for tests

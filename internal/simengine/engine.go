@@ -8,8 +8,11 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
+
+	"colonnade/internal/prefixcache"
 )
 
 // Config states which models an engine serves and how fast. The zero value of a field means its default; a negative
@@ -33,7 +36,13 @@ type Config struct {
 	MaxModelLen int    // longest context, for the pages of its kind; default 8192
 	Dev         bool   // vllm: with the page of its development mode
 
+	LoadsAdapters bool // any other name is an adapter that it loads with the first request, as vLLM does with a resolver
+
 	Cached int // tokens at the beginning of each prompt that count as cached; default none
+
+	CacheBlocks int           // capacity of the prefix cache, which replaces Cached; default: no cache
+	BlockTokens int           // tokens of a block of it; default 16
+	Prefill     time.Duration // on top of TTFT for each token of a prompt that is not cached, one prompt after another; default none
 
 	Record int          // how many of the last requests to keep for Received; default none
 	Watch  func(Job)    // called with each inference request when it has left; it must be quick and safe for concurrent use
@@ -45,6 +54,7 @@ func (c Config) withDefaults() Config {
 	c.Tokens = max(cmp.Or(c.Tokens, 64), 1)
 	c.TTFT = max(cmp.Or(c.TTFT, 50*time.Millisecond), 0)
 	c.ITL = max(cmp.Or(c.ITL, 10*time.Millisecond), 0)
+	c.BlockTokens = max(cmp.Or(c.BlockTokens, 16), 1)
 	c.Type = cmp.Or(c.Type, "chat")
 	c.MaxModelLen = max(cmp.Or(c.MaxModelLen, 8192), 0)
 	if c.Logger == nil {
@@ -68,6 +78,8 @@ type Stats struct {
 	Bytes    uint64 `json:"bytes_out"` // bytes of answers, except WebSocket, that the network has taken
 	Tokens   uint64 `json:"tokens"`    // tokens generated
 
+	Loads uint64 `json:"adapter_loads"` // of adapters, with the first request
+
 	// Reused counts the requests on a connection that must not be used again after its last answer (FaultBothLengths).
 	Reused uint64 `json:"reused"`
 	// CloseCode is the code of the last WebSocket close frame received.
@@ -82,9 +94,15 @@ type Engine struct {
 	batch   *batch
 	aside   *batch // of requests that take no slot
 	lexicon lexicon
+	prefix  *prefixes // nil: no cache
+	events  publisher // of the cache
 	pace    atomic.Pointer[pace]
+	finish  atomic.Pointer[chan struct{}] // of the answers that begin now; see Finish
 	faults  faultTable
 	record  recorder
+
+	prefillMu sync.Mutex // guards the field below
+	prefills  prefixcache.Prefill
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
@@ -93,8 +111,9 @@ type Engine struct {
 	adapters atomic.Pointer[[]string] // loaded by LoadAdapters
 	unlisted atomic.Pointer[[]string] // loaded by RunAdapters
 
-	requests, unknown, bytes, tokens, reused atomic.Uint64
-	closeCode                                atomic.Int64
+	requests, unknown, bytes, tokens, reused, loads atomic.Uint64
+	prompted, cached                                atomic.Uint64 // tokens of prompts; of these, found in the cache
+	closeCode                                       atomic.Int64
 }
 
 // New returns an engine. It starts nothing until a request comes.
@@ -102,8 +121,10 @@ func New(c Config) *Engine {
 	c = c.withDefaults()
 	e := &Engine{c: c, started: time.Now(), record: recorder{keep: c.Record}}
 	e.batch, e.aside = &batch{slots: c.Slots, watch: c.Watch}, &batch{slots: math.MaxInt}
+	e.prefix, e.prefills.PerToken = newPrefixes(c), c.Prefill
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	e.pace.Store(&pace{ttft: c.TTFT, itl: c.ITL})
+	e.finish.Store(newFinish())
 	e.routes = map[string]http.HandlerFunc{
 		"POST /v1/chat/completions":     e.infer(readJSON, chat),
 		"POST /v1/completions":          e.infer(readJSON, completion),
@@ -160,7 +181,7 @@ func (e *Engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (e *Engine) Stats() Stats {
 	st := Stats{
 		Requests: e.requests.Load(), Unknown: e.unknown.Load(), Bytes: e.bytes.Load(),
-		Tokens: e.tokens.Load(), Reused: e.reused.Load(), CloseCode: e.closeCode.Load(),
+		Tokens: e.tokens.Load(), Loads: e.loads.Load(), Reused: e.reused.Load(), CloseCode: e.closeCode.Load(),
 	}
 	e.batch.fill(&st)
 	return st
@@ -177,7 +198,8 @@ func (e *Engine) Close() {
 
 // serves reports whether the engine serves model.
 func (e *Engine) serves(model string) bool {
-	return len(e.c.Models) == 0 || slices.Contains(e.c.Models, model) || slices.Contains(e.loaded(), model) || slices.Contains(e.running(), model)
+	return len(e.c.Models) == 0 || slices.Contains(e.c.Models, model) || slices.Contains(e.loaded(), model) || slices.Contains(e.running(), model) ||
+		e.c.LoadsAdapters && e.loadsNow(model)
 }
 
 // LoadAdapters replaces the adapters that the engine serves beside its models.

@@ -50,7 +50,22 @@ const (
 	// FaultUnhealthy makes the health paths and the model list answer 503. Other requests are answered as usual, and
 	// its model is ignored.
 	FaultUnhealthy = "unhealthy"
+
+	// Faults of the page /metrics. Other requests are answered as usual, and the model is ignored.
+	FaultMetricsMissing = "metrics_missing" // 404
+	FaultMetricsSlow    = "metrics_slow"    // not a byte until the client leaves
+	FaultMetricsHuge    = "metrics_huge"    // 64 MiB
+	FaultMetricsGarbage = "metrics_garbage" // 200, and bytes that are no metrics
+
+	// Faults of the events of the cache. Requests are answered as usual, the model is ignored, and Count counts messages.
+	FaultEventsLost    = "events_lost"    // not sent
+	FaultEventsGarbage = "events_garbage" // bytes that are no events
+	FaultEventsLying   = "events_lying"   // the removal of a thousand blocks that were never stored
 )
+
+// asideFaults are those that no inference request gets.
+var asideFaults = []string{FaultUnhealthy, FaultMetricsMissing, FaultMetricsSlow, FaultMetricsHuge, FaultMetricsGarbage,
+	FaultEventsLost, FaultEventsGarbage, FaultEventsLying}
 
 // Faults returns the names of all faults, sorted.
 func Faults() []string {
@@ -59,8 +74,9 @@ func Faults() []string {
 		FaultStallHead, FaultStallStream,
 		FaultCutAtChunk, FaultCutInChunk, FaultNoDone, FaultErrorThenDone, FaultErrorThenCut, FaultShortBody, FaultCutUnframed,
 		FaultMalformedHead, FaultBothLengths, FaultFlood1xx, FaultEndlessLine,
-		FaultSlow, FaultPingFirst, FaultAfterEnd, FaultCloseIdle, FaultBigAnswer, FaultUnhealthy,
+		FaultSlow, FaultPingFirst, FaultAfterEnd, FaultCloseIdle, FaultBigAnswer,
 	}
+	names = append(names, asideFaults...)
 	slices.Sort(names)
 	return names
 }
@@ -82,11 +98,11 @@ func (f Fault) check() error {
 	return nil
 }
 
-// faultTable holds at most one fault for each model, and one for health.
+// faultTable holds at most one fault for each model, and each of asideFaults.
 type faultTable struct {
-	mu        sync.Mutex // guards the fields below
-	set       map[string]Fault
-	unhealthy *Fault
+	mu    sync.Mutex // guards the fields below
+	set   map[string]Fault
+	aside map[string]Fault // by name: asideFaults
 }
 
 // take returns the fault of the next request for model, "" for none, and counts the request.
@@ -110,25 +126,42 @@ func (t *faultTable) take(model string) string {
 }
 
 // takeUnhealthy is take for a health probe.
-func (t *faultTable) takeUnhealthy() bool {
+func (t *faultTable) takeUnhealthy() bool { return t.takeAside(FaultUnhealthy) == FaultUnhealthy }
+
+// takeMetrics is take for the page of metrics.
+func (t *faultTable) takeMetrics() string { return t.takeAside(asideFaults[1:5]...) }
+
+// takeEvents is take for a message of events.
+func (t *faultTable) takeEvents() string { return t.takeAside(asideFaults[5:]...) }
+
+// takeAside returns the first of these faults that is in force; "" for none.
+func (t *faultTable) takeAside(names ...string) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.unhealthy == nil {
-		return false
+	for _, name := range names {
+		f, ok := t.aside[name]
+		if !ok {
+			continue
+		}
+		if f.Count == 1 {
+			delete(t.aside, name)
+		} else if f.Count > 1 {
+			f.Count--
+			t.aside[name] = f
+		}
+		return name
 	}
-	if t.unhealthy.Count == 1 {
-		t.unhealthy = nil
-	} else if t.unhealthy.Count > 1 {
-		t.unhealthy.Count--
-	}
-	return true
+	return ""
 }
 
 func (t *faultTable) put(f Fault) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if f.Fault == FaultUnhealthy {
-		t.unhealthy = &f
+	if slices.Contains(asideFaults, f.Fault) {
+		if t.aside == nil {
+			t.aside = make(map[string]Fault)
+		}
+		t.aside[f.Fault] = f
 		return
 	}
 	if t.set == nil {
@@ -140,7 +173,7 @@ func (t *faultTable) put(f Fault) {
 func (t *faultTable) clear() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.set, t.unhealthy = nil, nil
+	t.set, t.aside = nil, nil
 }
 
 // list returns the faults in force, by model.
@@ -152,8 +185,10 @@ func (t *faultTable) list() []Fault {
 		all = append(all, f)
 	}
 	slices.SortFunc(all, func(a, b Fault) int { return strings.Compare(a.Model, b.Model) })
-	if t.unhealthy != nil {
-		all = append(all, *t.unhealthy)
+	for _, name := range asideFaults {
+		if f, ok := t.aside[name]; ok {
+			all = append(all, f)
+		}
 	}
 	return all
 }

@@ -11,7 +11,8 @@ import (
 
 // answer is the answer to a request. Everything but its pace is known before it begins.
 type answer struct {
-	tokens int // each takes ITL
+	tokens int      // each takes ITL
+	said   []string // these tokens, where they are text
 	big    bool
 
 	header [][2]string // of the response's head, beside those of HTTP
@@ -117,7 +118,16 @@ func (e *Engine) handle(p path) http.HandlerFunc {
 		a := p.shape(e, c)
 		if !j.refuseByFault(&a) {
 			j.prompt = &c.prompt
-			j.admit(func() error { return j.respond(&a) })
+			if e.prefix == nil || j.aside {
+				e.countPrompt(c)
+			}
+			j.admit(func() error {
+				if j.prefill(c) {
+					a = p.shape(e, c) // the answer says how much was cached
+				}
+				j.ticket.said = a.said
+				return j.respond(&a)
+			})
 		}
 	}
 }

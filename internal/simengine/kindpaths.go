@@ -135,6 +135,7 @@ func llamacppPaths() map[string]path {
 // ollamaPaths are those of server/routes.go.
 func ollamaPaths() map[string]path {
 	all := generating(openAIWords)
+	all["/v1/chat/completions"] = path{read: readOldJSON, shape: failing(openAIWords, chat), words: openAIWords}
 	all["/v1/responses"] = path{read: readJSON, shape: response}
 	all["/v1/audio/transcriptions"] = path{read: readForm, shape: transcription}
 	all["/v1/messages"] = path{read: readAs((*fullMessagesBody).call), shape: messages, words: messagesWords}
@@ -148,11 +149,13 @@ func ollamaPaths() map[string]path {
 // tgiPaths are those of router/src/server.rs.
 func tgiPaths() map[string]path {
 	all := generating(tgiWords)
+	all["/v1/chat/completions"] = path{read: readOldJSON, shape: failing(tgiWords, chat), words: tgiWords}
 	delete(all, "/v1/embeddings")
 	all["/generate"] = path{read: readAs((*tgiBody).call), shape: tgiPlain, words: tgiWords}
 	all["/generate_stream"] = path{read: readAs((*tgiBody).call), shape: tgiStream, words: tgiWords}
 	all["/"] = path{read: readAs((*tgiBody).call), shape: tgiCompat, words: tgiWords}
 	all["/tokenize"] = path{read: readAs((*teiBody).call), shape: routerTokenize, words: tgiWords, aside: true}
+	all["/chat_tokenize"] = path{read: readOldJSON, shape: chatTokenize, words: tgiWords, aside: true}
 	for name, p := range all {
 		p.loose = true
 		all[name] = p

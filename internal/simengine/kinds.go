@@ -22,6 +22,9 @@ func (e *Engine) setKind() {
 		delete(e.routes, page)
 	}
 	e.setPaths()
+	if !hasMetrics(e.c.Kind) {
+		delete(e.routes, "GET /metrics")
+	}
 	health := "GET /health"
 	switch e.c.Kind {
 	case "vllm":

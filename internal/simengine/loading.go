@@ -50,6 +50,17 @@ func (e *Engine) addAdapter(name string) bool {
 	return e.changeAdapters(func(names []string) []string { return append(names, name) }, name, false)
 }
 
+// loadsNow loads an adapter with a request for it, and reports whether it is there.
+func (e *Engine) loadsNow(name string) bool {
+	if strings.Contains(name, missing) {
+		return false
+	}
+	if e.addAdapter(name) {
+		e.loads.Add(1)
+	}
+	return true
+}
+
 // removeAdapter reports whether the adapter was loaded before.
 func (e *Engine) removeAdapter(name string) bool {
 	return e.changeAdapters(func(names []string) []string {

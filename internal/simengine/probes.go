@@ -1,10 +1,7 @@
 package simengine
 
 import (
-	"fmt"
 	"net/http"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 )
@@ -68,34 +65,6 @@ func (e *Engine) getModel(w http.ResponseWriter, name string) {
 
 func (e *Engine) serveStats(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, marshal(e.Stats()))
-}
-
-// metrics uses vLLM's names, so that a scraper of a real engine can read them.
-func (e *Engine) metrics(w http.ResponseWriter, _ *http.Request) {
-	st := e.Stats()
-	var b strings.Builder
-	put := func(name, kind, labels string, v any) {
-		if kind != "" {
-			fmt.Fprintf(&b, "# TYPE %s %s\n", name, kind)
-		}
-		fmt.Fprintf(&b, "%s{model_name=\"%s\"%s} %v\n", name, escapeLabel(e.names()[0]), labels, v)
-	}
-	put("vllm:num_requests_running", "gauge", "", st.Running)
-	put("vllm:num_requests_waiting", "gauge", "", st.Waiting)
-	put("vllm:kv_cache_usage_perc", "gauge", "", float64(st.Running)/float64(e.c.Slots))
-	put("vllm:generation_tokens_total", "counter", "", st.Tokens)
-	put("vllm:request_success_total", "counter", `,finished_reason="stop"`, st.Served)
-	put("vllm:request_success_total", "", `,finished_reason="abort"`, st.Aborted)
-	if adapters := append(slices.Clone(e.loaded()), e.running()...); len(adapters) > 0 {
-		fmt.Fprintf(&b, "# TYPE vllm:lora_requests_info gauge\nvllm:lora_requests_info{max_lora=\"%d\",running_lora_adapters=\"%s\",waiting_lora_adapters=\"\"} %v\n",
-			len(adapters), escapeLabel(strings.Join(adapters, ",")), float64(time.Now().UnixMilli())/1000)
-	}
-	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-	_, _ = w.Write([]byte(b.String())) // fails if the client has left
-}
-
-func escapeLabel(s string) string {
-	return strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(s)
 }
 
 func (e *Engine) now() int64 { return time.Now().Unix() }

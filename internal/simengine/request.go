@@ -117,6 +117,14 @@ func (c *call) wanted(name string, limit *int) error {
 	return nil
 }
 
+// readOldJSON is readJSON for kinds of engines that do not know max_completion_tokens: Ollama (openai/openai.go) and TGI (router/src/lib.rs).
+func readOldJSON(r *http.Request) (*call, []byte, error) {
+	return readAs(func(p *payload) (*call, error) {
+		p.MaxCompletionTokens = nil
+		return p.call()
+	})(r)
+}
+
 func (p *payload) call() (*call, error) {
 	c := &call{
 		model: p.Model, stream: p.Stream, usage: p.StreamOptions.IncludeUsage,
@@ -190,6 +198,7 @@ func (c *call) readPart(p *multipart.Part) error {
 type prompt struct {
 	tokens int    // its words
 	last   string // its last string
+	parts  []any  // all strings and token numbers, in order
 }
 
 // add adds a prompt as JSON: a string, token numbers, messages, parts of messages, or lists of these.
@@ -198,8 +207,10 @@ func (p *prompt) add(v any) {
 	case string:
 		p.tokens += len(strings.Fields(v))
 		p.last = v
+		p.parts = append(p.parts, v)
 	case float64:
 		p.tokens++
+		p.parts = append(p.parts, v)
 	case []any:
 		for _, e := range v {
 			p.add(e)

@@ -82,6 +82,15 @@ func routerTokenize(e *Engine, c *call) answer {
 	return wholeAnswer(lists)
 }
 
+// chatTokenize is /chat_tokenize of TGI, for a conversation.
+func chatTokenize(_ *Engine, c *call) answer {
+	list := make([]object, c.prompt.tokens)
+	for i := range list {
+		list[i] = object{"id": i, "text": "", "start": 0, "stop": 0}
+	}
+	return wholeAnswer(object{"tokenize_response": list, "templated_text": c.prompt.last})
+}
+
 // teiDecode is /decode.
 func teiDecode(e *Engine, c *call) answer {
 	return wholeAnswer([]string{e.lexicon.text(c.options.tokens)})

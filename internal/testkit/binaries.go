@@ -44,6 +44,16 @@ func EtcdProgram(t testing.TB) (path string) {
 	return filepath.Join(dir, "etcd")
 }
 
+// GPUProgram returns the path of colonnade-gpus, built with cgo and without the race detector. The test needs a go command and a C compiler.
+func GPUProgram(t testing.TB) (path string) {
+	t.Helper()
+	dir, err := gpuProgram()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(dir, "colonnade-gpus")
+}
+
 var (
 	binaries    = sync.OnceValues(buildBinaries)
 	etcdProgram = sync.OnceValues(func() (string, error) {
@@ -52,6 +62,16 @@ var (
 			return "", err
 		}
 		return link(root, "etcd", "./internal/etcdtest/etcd")
+	})
+	gpuProgram = sync.OnceValues(func() (string, error) {
+		root, err := moduleRoot()
+		if err != nil {
+			return "", err
+		}
+		if err := readMains(root); err != nil {
+			return "", err
+		}
+		return linkWith(root, "gpus", []string{"CGO_ENABLED=1"}, "-ldflags=-s -w -extldflags=-Wl,-z,lazy", "./cmd/colonnade-gpus")
 	})
 )
 
@@ -85,6 +105,11 @@ func moduleRoot() (string, error) {
 // link links programs into a directory for that purpose, which the tests of a checkout share, so that they are linked once for
 // several packages, and only after a change.
 func link(root, purpose string, args ...string) (dir string, err error) {
+	return linkWith(root, purpose, nil, args...)
+}
+
+// linkWith does so with variables of the environment.
+func linkWith(root, purpose string, env []string, args ...string) (dir string, err error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return "", fmt.Errorf("cannot find a place for the binaries: %w", err)
@@ -104,7 +129,7 @@ func link(root, purpose string, args ...string) (dir string, err error) {
 	}
 	cmd := exec.Command("go", append([]string{"build", "-ldflags=-s -w", "-o", dir + "/"}, args...)...) // without what debuggers need
 	cmd.Dir = root
-	cmd.Env = append(os.Environ(), "GOTMPDIR="+dir) // on the same file system: a new binary is renamed over one that may be running
+	cmd.Env = append(append(os.Environ(), env...), "GOTMPDIR="+dir) // on the same file system: a new binary is renamed over one that may be running
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("cannot build: %w\n%s", err, out)
 	}
@@ -114,7 +139,7 @@ func link(root, purpose string, args ...string) (dir string, err error) {
 // readMains reads the sources of the commands, which no test imports: the go command checks files that a test has read
 // before it uses a cached result.
 func readMains(root string) error {
-	for _, pattern := range []string{"cmd/*/*.go", "cmd/internal/*/*.go"} {
+	for _, pattern := range []string{"cmd/*/*.go", "cmd/internal/*/*.go", "worker/gpu/nvml/*.go"} {
 		sources, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {
 			return err

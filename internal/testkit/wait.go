@@ -6,7 +6,7 @@ import (
 )
 
 // Timeout bounds waits that measure nothing. It is far longer than any of them takes.
-const Timeout = time.Minute
+const Timeout = 2 * time.Minute
 
 // WaitFor waits until a condition is true, and fails the test after Timeout.
 func WaitFor(t testing.TB, what string, done func() bool) {

@@ -5,16 +5,24 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"colonnade/analytics/metrics"
 	"colonnade/internal/fleettest"
 	"colonnade/internal/simengine"
 	"colonnade/internal/testkit"
 	"colonnade/onebox"
+	"colonnade/worker/gpu"
 )
 
 // dashboard is what the tests read of the file.
@@ -86,13 +94,17 @@ func TestQueries(t *testing.T) {
 // busyFleet records a fleet in which everything happens that a panel shows, so often that each rate has something to count.
 func busyFleet(t *testing.T) (exports []*export) {
 	c := onebox.Config{Colos: []string{"ams"}, Engines: 2, Engine: fleettest.QuickEngine(1), MetricsAccounts: 3}
+	own := fleettest.QuickEngine(4)
+	own.Kind = "vllm" // whose metrics are read
+	_, documents := fleettest.StartKind(t, "own", own, "type: chat")
 	secure := fleettest.StartSecure(t, c, "key: pools/demo\nqueue: {limit: 1, per_account: 5, max_wait: 60s}\n"+
-		"---\nkey: models/demo-chat\npool: demo\ntype: chat\ncost: {unit: USD, input: 1, output: 2, per: 1000}\n",
+		"---\nkey: models/demo-chat\npool: demo\ntype: chat\ncost: {unit: USD, input: 1, output: 2, per: 1000}\n"+strings.Replace(documents, "engine: vllm\n", "engine: vllm\nhealth: {interval: 1s}\n", 1),
 		func(f *fleettest.SecureFleet) {
 			f.WebFiles.Put(f.WebCA, "", func(c *x509.Certificate) { c.NotAfter = time.Now().Add(90 * 24 * time.Hour) })
 		})
 	f := secure.Fleet
-	for range 3 {
+	for n := range 3 {
+		awaitFigures(t, f, n)
 		f.Chat(fleettest.ChatBody(4, false))
 		f.InjectFault(simengine.FaultCutAtChunk, 1)
 		for range 4 {
@@ -106,9 +118,52 @@ func busyFleet(t *testing.T) (exports []*export) {
 		})
 		f.ClearFaults()
 		overload(t, f)
-		exports = append(exports, scrape(f, nil))
+		e := scrape(f, nil)
+		e.add(t, workerPage(t), `job="worker",instance="gpu-7"`)
+		exports = append(exports, e)
 	}
 	return exports
+}
+
+// awaitFigures sends a request to the engine with metrics, and waits until the server of its colo has read that. Metrics are read as often as the
+// health path.
+func awaitFigures(t *testing.T, f *fleettest.Fleet, n int) {
+	t.Helper()
+	f.Chat(strings.Replace(fleettest.ChatBody(4, false), `"demo-chat"`, `"own"`, 1))
+	testkit.WaitFor(t, "the metrics of an engine", func() bool {
+		return f.Metric(f.Colos[0].Admin, `inference_engine_prefix_cache_queried_tokens_total{endpoint="own",pool="own"}`) > float64(n)
+	})
+}
+
+// workerPage returns the metrics of a worker whose engine uses a GPU that is too hot.
+func workerPage(t *testing.T) string {
+	t.Helper()
+	used, watts, degrees, slowed := uint32(85), 512.5, uint32(88), uint64(0x20)
+	one := metrics.GPU{GPU: &gpu.GPU{
+		UUID: "GPU-1", Name: "NVIDIA H200", MemoryTotal: 1 << 37, MemoryUsed: 1 << 36, Utilization: &used, Power: &watts, Temperature: &degrees, ClockReasons: &slowed,
+	}}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(metrics.NewGPUs(func() metrics.GPUStats {
+		return metrics.GPUStats{Known: true, Driver: "580.65.06", GPUs: []metrics.GPU{one}, Endpoint: "gpu-7-8000", Pool: "demo"}
+	}))
+	answer := httptest.NewRecorder()
+	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	return answer.Body.String()
+}
+
+// A GPU that is slowed by heat for minutes fires the alert, and one that is slowed for a moment does not.
+func TestHotGPU(t *testing.T) {
+	t.Parallel()
+	hot := &export{taken: time.Now(), values: map[string]float64{}, kinds: map[string]string{}}
+	hot.add(t, workerPage(t), `job="worker",instance="gpu-7"`)
+	cool := &export{taken: hot.taken, kinds: hot.kinds, values: maps.Clone(hot.values)}
+	for series := range cool.values {
+		if strings.HasPrefix(series, "inference_gpu_clocks_event_reason{") {
+			cool.values[series] = 0
+		}
+	}
+	samples := stretch(period{length: calm, exports: []*export{cool}}, period{length: lasting, exports: []*export{hot}})
+	evaluate(t, samples, firing(calm-interval), firing(calm+time.Minute), firing(calm+lasting-interval, "ColonnadeGPUSlowed"))
 }
 
 // overload fills the slots and the queue, and has one more request refused.

@@ -23,6 +23,9 @@ func TestStatesThatOtherTestsCause(t *testing.T) {
 		{`colonnade_config_deletions_pending{`, 3, "ColonnadeDeletionsHeld"},
 		{`colonnade_engines{state="wanted"`, 1, "ColonnadeEnginesWanted"},
 		{`colonnade_written_off_total{`, 1, "ColonnadeWrittenOff"},
+		{`colonnade_problems{kind="gpu_failed",severity="warning"`, 1, "ColonnadeGPUFailed"},
+		{`colonnade_problems{kind="engine_out",severity="warning"`, 1, "ColonnadeEngineOut"},
+		{`colonnade_problems{kind="engine_restarting",severity="warning"`, 1, "ColonnadeEngineRestarting"},
 		{`colonnade_hop_tokens_refused_total{kind="replayed"`, 1, "ColonnadeHopTokenReplayed"},
 	} {
 		during := &export{taken: r.before[0].taken, kinds: r.before[0].kinds, values: maps.Clone(r.before[0].values)}

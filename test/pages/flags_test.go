@@ -76,18 +76,26 @@ func (o option) find(all []option) (option, bool) {
 	return all[i], true
 }
 
-// The table of flags of serve is that of its help.
-func TestFlagsOnServePage(t *testing.T) {
-	options := optionsOf(help(t, "colonnade", "serve"))
+// The tables of flags of serve and register are those of their help.
+func TestFlagsOnCommandPages(t *testing.T) {
+	for _, command := range []string{"serve", "register"} {
+		docpage.Check(t, "docs/"+command+".md", map[string]string{"flags of " + command: flagsOf(t, command)})
+	}
+}
+
+// flagsOf returns the table of the flags of a command.
+func flagsOf(t *testing.T, command string) string {
+	t.Helper()
+	options := optionsOf(help(t, "colonnade", command))
 	if len(options) < 12 {
-		t.Fatalf("found %d flags of serve: this test must follow the form of help", len(options))
+		t.Fatalf("found %d flags of %s: this test must follow the form of help", len(options), command)
 	}
 	var rows [][]string
 	for _, o := range options {
 		meaning, fallback := o.split()
 		rows = append(rows, []string{o.flag(), fallback, meaning})
 	}
-	docpage.Check(t, "docs/serve.md", map[string]string{"flags of serve": docpage.Table([]string{"flag", "default", "meaning"}, rows)})
+	return docpage.Table([]string{"flag", "default", "meaning"}, rows)
 }
 
 // The tables of flags are those of the programs' own help.

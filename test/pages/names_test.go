@@ -86,7 +86,7 @@ func TestNamesExist(t *testing.T) {
 		all.add(t, name)
 	}
 	flags, variables := all.flags()
-	for _, name := range []string{"-url", "-h"} { // of colonnade-bench, and of all
+	for _, name := range []string{"-url", "-interval", "-library", "-h"} { // of colonnade-bench, of colonnade-gpus, and of all
 		flags[name] = true
 	}
 	variables["COLONNADE_USER"] = true // no flag has it: it is read with each change of documents

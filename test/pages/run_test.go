@@ -66,7 +66,10 @@ var runs = []run{
 		"applied models/llama-3.1-8b-instruct", `"completion_tokens":`, "laptop", "revoked key laptop", "edge-1.crt: OK", "ams-1.crt: OK",
 		"applied to all nodes at revision", "made a new key in new.key", "step 2 of 3: every node signs with the new key", "the rotation is complete", "draining until the node is taken back", "taken back after a drain", `"new": "draining"`,
 		"ACCOUNT  MODEL ", "account,requests,refused", "each hop counts its times", "no problems", `colonnade_tls_certificate_expiry_timestamp_seconds{listener="public"} 1`, "msg=draining", "msg=stopped", `"kind":"inference"`, "COLO", "inference_requests_total{", "ok\n",
-		"entries CAPTURE requests", "X-Colonnade-Captured: 20", `"capture":"acme"`, "deleted captures/acme",
+		"entries CAPTURE requests", "X-Colonnade-Captured: 20", `"capture":"acme"`, "deleted captures/acme", "engine: running", "events read",
+	}},
+	{parts: []part{{"docs/operations.md", []string{"Start a fleet"}}, {"docs/register.md", nil}}, want: []string{
+		"colonnade | serving: endpoints/ams/127.0.0.1-", "colonnade | serving: endpoints/local/127.0.0.1-", "serving for", "qwen3-8b in ams", "no engine with a worker",
 	}},
 	{parts: []part{{"docs/operations.md", []string{"Start a fleet"}}, {"docs/sinks.md", nil}}, postgres: true, want: []string{
 		"1 event shipped, 0 to go", "(1 row)",
@@ -74,6 +77,7 @@ var runs = []run{
 	{parts: []part{{"docs/admin-api.md", nil}}, place: true, never: "the header Authorization is missing", want: []string{
 		`"key": "models/demo-chat"`, `"endpoints/ams/sim-1"`, `"dry_run": true`, "it takes out of service: demo-chat", "alice via the admin API of entry-1", "+ accounts/acme",
 		`its ETag is`, `"cn_laptop_`, `"action": "deleted"`, `"new": "draining"`, `"old": "draining"`, "it is the last active entry", `"operationId": "putModel"`,
+		`"ttl_seconds": 5`, `"id":"llama-3.1-8b-instruct"`, "may do nothing but register engines",
 	}},
 	{parts: []part{{"docs/homes.md", nil}}, never: "a request failed", want: []string{
 		"ams   ams-1         1     0        0      1       0          0", `outcome="completed"`, "NO HOME", "served after the death of the home",

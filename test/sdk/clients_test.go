@@ -57,9 +57,6 @@ func TestClients(t *testing.T) {
 	for _, p := range programs {
 		t.Run(strings.ReplaceAll(p.client, "/", "-")+" "+p.language, func(t *testing.T) {
 			needs(t, p.installed)
-			if p.client == "litellm" && !testkit.Soak() {
-				t.Skip("in some runs, the package waits for a thread of its own for ever: set COLONNADE_SOAK")
-			}
 			c := conversation{t: t, f: f, start: map[string]int{}}
 			c.run(startScript(t, f.Fleet, []string{"COLONNADE_GATEWAY=1", "COLONNADE_KINDS=" + string(said)}, p.command[0], p.command[1:]...))
 			if !t.Failed() {

@@ -37,6 +37,7 @@ type costOptions struct {
 	options
 	tiny             bool
 	programs, source string
+	beside           string
 }
 
 func (o *costOptions) flags() *flag.FlagSet {
@@ -46,6 +47,7 @@ func (o *costOptions) flags() *flag.FlagSet {
 	f.BoolVar(&o.quick, "quick", false, "take fewer and shorter rounds; figures are rough")
 	f.BoolVar(&o.tiny, "tiny", false, "only see that all contestants are served; figures mean nothing")
 	f.StringVar(&o.programs, "programs", "bin", "`directory` of the programs entry, colo and colonnade")
+	f.StringVar(&o.beside, "beside", "", "`directory` of the same programs of another version, which become contestants too")
 	f.StringVar(&o.source, "source", "", "`directory` of the source, for the Go benchmarks of single functions (default: they are left out)")
 	f.StringVar(&o.from, "from", "", "`file` with a report as JSON, to show and to render again instead of measuring")
 	f.StringVar(&o.json, "json", "", "`file` for the report as JSON; - is standard output, in place of the tables")
@@ -86,7 +88,7 @@ func (o *costOptions) measure(ctx context.Context, notes io.Writer) (report *ben
 	if o.from != "" {
 		return o.report(ctx, notes)
 	}
-	c := cost.Options{Size: cost.Full(), Scenarios: o.scenarios, Programs: o.programs, Source: o.source}
+	c := cost.Options{Size: cost.Full(), Scenarios: o.scenarios, Programs: o.programs, Source: o.source, Beside: o.beside}
 	switch {
 	case o.tiny:
 		c.Size = cost.Tiny()

@@ -41,7 +41,7 @@ cost: {unit: neurons, input: 5, output: 20, per: 10}
 key: models/hasty
 pool: demo
 upstream_name: demo-chat
-timeouts: {first_byte: 200ms, total: 500ms}
+timeouts: {first_byte: 1s, total: 3s}
 `
 
 func usageFleet(t *testing.T, c onebox.Config) *fleettest.Fleet {

@@ -28,6 +28,7 @@ func TestAllColosFull(t *testing.T) {
 		return time.Duration(a.APIError(t).RetryAfterMS) * time.Millisecond
 	}
 	for _, model := range both {
+		free := alone("iad")
 		before, id := f.refusals(), model+"-refused"
 		a := f.RawChat(chat(model, 1, false), "x-colonnade-queue: never", "x-request-id: "+id)
 		asked := f.refusals()
@@ -38,8 +39,10 @@ func TestAllColosFull(t *testing.T) {
 		}
 		fleettest.OutOfCapacity.WithReason("busy").Expect(t, a)
 		after, others := time.Duration(a.APIError(t).RetryAfterMS)*time.Millisecond, []time.Duration{alone("ams"), alone("fra")}
-		if after > 2*alone("iad") || 3*after/2 > slices.Min(others) {
-			t.Errorf("%s: Retry-After is %v, of the others %v; want that of the colo without a queue", model, after, others)
+		free = max(free, alone("iad")) // before and after
+		// It may be longer by a jitter of a quarter, and come after one more client that has yet to return: by up to 2.5 times in all.
+		if after > 3*free || 3*after/2 > slices.Min(others) {
+			t.Errorf("%s: Retry-After is %v, that of the colo without a queue %v, of the others %v", model, after, free, others)
 		}
 		if h := a.Header; h.Get("x-colonnade-colo") != "" || h.Get("x-colonnade-colo-path") != "ams, fra, iad" || h.Get("x-colonnade-attempts") != "0" {
 			t.Errorf("%s: header %v", model, h)

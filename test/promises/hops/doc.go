@@ -8,6 +8,7 @@
 //   - Lost servers and connections (lost, swallow, drain): each engine sees a request once, the client gets one answer, permits are
 //     released, and each node that carried the request has one final event.
 //   - Failures (budgets): retries over three hops stay within their budget, and clients' faults take no endpoint out.
+//   - Sessions (session): the name of a session travels on.
 //   - Trust (loop, forged, desync, tls): no server is visited twice, no altered token is believed, two parsers never read two requests
 //     where one was sent, and keys change under load.
 package hops

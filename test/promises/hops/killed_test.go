@@ -61,9 +61,9 @@ func (f *killedFleet) killInTheMiddle() {
 	})
 }
 
-// begin sends n requests of a second each.
+// begin sends n requests of a second each, or of five where a busy machine may take a second until the next colo knows that ams has ended.
 func (f *killedFleet) begin(kind proctest.Kind, n int) *proctest.Load {
-	return f.Drive(proctest.LoadConfig{Clients: map[proctest.Kind]int{kind: n}, LongTokens: 100, Requests: 1})
+	return f.Drive(proctest.LoadConfig{Clients: map[proctest.Kind]int{kind: n}, LongTokens: testkit.AtScale(500, 100), Requests: 1})
 }
 
 // end waits for the answers of a load. So many must have been cut, and the others are complete.

@@ -19,11 +19,11 @@ import (
 // linkedFleet has one colo, to which requests go over a link.
 type linkedFleet struct{ *fleettest.Fleet }
 
-func startLinked(t *testing.T, slots int, documents string) *linkedFleet {
+func startLinked(t *testing.T, engine simengine.Config, documents string) *linkedFleet {
 	t.Helper()
 	latency := onebox.Latency{onebox.Pair{onebox.EntryPlace, "ams"}: 2 * time.Millisecond} // through a proxy
-	f := &linkedFleet{fleettest.Start(t, onebox.Config{Engine: fleettest.SteadyEngine(slots), Colos: []string{"ams"}, Latency: latency}, documents)}
-	f.WatchShared(48 + slots)
+	f := &linkedFleet{fleettest.Start(t, onebox.Config{Engine: engine, Colos: []string{"ams"}, Latency: latency}, documents)}
+	f.WatchShared(48 + engine.Slots)
 	f.awaitLink()
 	return f
 }
@@ -41,11 +41,11 @@ func (f *linkedFleet) awaitLink() {
 	})
 }
 
-// begin begins n streams over links.
+// begin begins n streams over links, which last longer than any test.
 func (f *linkedFleet) begin(n int) (clients []*wiretest.Conn) {
 	f.T.Helper()
 	for range n {
-		c := f.BeginChat(chat("demo-chat", 3000, true))
+		c := f.BeginChat(chat("demo-chat", 1<<20, true))
 		var head wiretest.Response
 		if err := c.ReadHead(&head); err != nil || head.Status != http.StatusOK {
 			f.T.Fatalf("%d %v", head.Status, err)
@@ -76,7 +76,9 @@ func TestWithoutLinks(t *testing.T) {
 func TestLinkLostMidStreams(t *testing.T) {
 	t.Parallel()
 	const streams = 50
-	f := startLinked(t, streams, "---\nkey: defaults\nmodel: {timeouts: {idle: 20s}}\n")
+	engine := fleettest.SteadyEngine(streams + 8)
+	engine.ITL = 200 * time.Millisecond // the buffers of a connection hold what comes before the test reads it
+	f := startLinked(t, engine, "---\nkey: defaults\nmodel: {timeouts: {connect: 30s, idle: 20s}}\n")
 	for _, fault := range []faultproxy.Fault{{Kind: faultproxy.Reset}, {Kind: faultproxy.Cut}, {Kind: faultproxy.Swallow}} {
 		clients := f.begin(streams)
 		if fault.Kind == faultproxy.Swallow {
@@ -100,7 +102,7 @@ func TestLinkLostMidStreams(t *testing.T) {
 // A client that leaves frees its slot, and the other streams of the link go on.
 func TestClientLeavesItsStream(t *testing.T) {
 	t.Parallel()
-	f := startLinked(t, 8, "")
+	f := startLinked(t, fleettest.SteadyEngine(8), "")
 	clients := f.begin(8)
 	if n := f.Metric(f.Entry.Admin, `colonnade_link_streams{direction="out"}`); n < 8 {
 		t.Errorf("the entry has %v streams on links, want at least 8", n)
@@ -120,7 +122,7 @@ func TestClientLeavesItsStream(t *testing.T) {
 // A client that does not read delays no other stream of its link.
 func TestStalledReaderOfALink(t *testing.T) {
 	t.Parallel()
-	f := startLinked(t, 4, "")
+	f := startLinked(t, fleettest.SteadyEngine(4), "")
 	f.Engine("ams").SetFault(simengine.Fault{Fault: simengine.FaultBigAnswer, Count: 1})
 	stalled, err := f.Open(t.Context(), "/chat/completions", fleettest.ChatBody(8, true))
 	if err != nil {

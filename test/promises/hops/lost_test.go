@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"colonnade/internal/faultproxy"
 	"colonnade/internal/fleettest"
@@ -138,7 +139,8 @@ func TestHopLostWhileQueued(t *testing.T) {
 // A stream whose hop is lost after the first byte ends with the error event of its API and without a proper end. No engine gets it again.
 func TestHopLostMidStream(t *testing.T) {
 	t.Parallel()
-	f := startFar(t, fleettest.SteadyEngine(2), noSpill, "---\nkey: defaults\nmodel: {timeouts: {connect: 30s, idle: 700ms}}\n")
+	idle := time.Duration(testkit.AtScale(4000, 700)) * time.Millisecond // longer than a busy machine interrupts a stream
+	f := startFar(t, fleettest.SteadyEngine(2), noSpill, fmt.Sprintf("---\nkey: defaults\nmodel: {timeouts: {connect: 30s, idle: %v}}\n", idle))
 	f.fill("ams")
 	for n, l := range losses() {
 		f.awaitWay(l.model)

@@ -1,6 +1,7 @@
 package hops_test
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,8 +13,8 @@ import (
 	"colonnade/internal/testkit"
 )
 
-// shortQueues lets a request wait in any colo whose queue is empty.
-const shortQueues = "queue: {limit: 1, per_account: 100, max_wait: 60s, spill_wait: 50s}"
+// shortQueues lets a request wait in any colo whose queue is empty, for longer than any test takes.
+const shortQueues = "queue: {limit: 1, per_account: 100, max_wait: 10m, spill_wait: 9m}"
 
 // startQueued runs a fleet whose first colo is full, so that requests wait in the second one. release frees the slot of the second.
 func startQueued(t *testing.T) (f *farFleet, release func()) {
@@ -62,9 +63,10 @@ func TestDeadlinesAndQueueEventsReachSecondColo(t *testing.T) {
 	f, release := startQueued(t)
 	f.fill("iad")
 	f.enqueue("iad", 1)
+	deadline := fmt.Sprintf("x-colonnade-deadline-ms: %d", testkit.AtScale(6000, 2000)) // time to get to the second colo
 	for _, model := range both {
 		id := model + "-late-in-queue"
-		a := f.RawChat(chat(model, 1, false), "x-request-id: "+id, "x-colonnade-deadline-ms: 700")
+		a := f.RawChat(chat(model, 1, false), "x-request-id: "+id, deadline)
 		if e := a.APIError(t); a.Status != 429 || e.Reason != "deadline" && e.Reason != "queue_full" { // as time is left to ask the last colo, or not
 			t.Errorf("%s: waiting past its deadline: %d %+v", model, a.Status, e)
 		}
@@ -86,7 +88,7 @@ func TestDeadlinesAndQueueEventsReachSecondColo(t *testing.T) {
 
 		f.Engine("fra").SetFault(simengine.Fault{Fault: simengine.FaultStallHead, Count: 1})
 		id = model + "-late-at-engine"
-		a = f.RawChat(chat(model, 1, true), "x-request-id: "+id, "x-colonnade-deadline-ms: 500")
+		a = f.RawChat(chat(model, 1, true), "x-request-id: "+id, deadline)
 		if e := a.APIError(t); a.Status != 504 || e.Number != 50401 || a.Header.Get("x-should-retry") != "false" {
 			t.Errorf("%s: at a silent engine: %d %+v", model, a.Status, e)
 		}

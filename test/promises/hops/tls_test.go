@@ -10,6 +10,7 @@ import (
 
 	"colonnade/forwarding/hop"
 	"colonnade/internal/fleettest"
+	"colonnade/internal/testkit"
 	"colonnade/internal/tlstest"
 	"colonnade/onebox"
 )
@@ -90,12 +91,9 @@ func TestCertificatesRotateOverTwoHops(t *testing.T) {
 	s, f := startSecure(t)
 	var held []*fleettest.SecureConn
 	for range 4 {
-		c := s.BeginChatTLS(chat("only-ams", 1<<20, true))
-		if _, err := c.R.Peek(1); err != nil {
-			t.Fatal(err)
-		}
-		held = append(held, c)
+		held = append(held, s.BeginChatTLS(chat("only-ams", 1<<20, false)))
 	}
+	testkit.WaitFor(t, "the slots of ams to be taken", func() bool { return fleettest.InFlight(f.Engine("ams")) == 4 })
 	load := f.Drive(3, func(n int) string { return chat(both[n%2], 1+n%5, n%3 != 0) })
 	// A node reads its files when it uses them and has not read them for a second, so a rotation waits for longer than that after each step.
 	takeEffect := func() {
@@ -144,6 +142,7 @@ func TestKeysRotateOverTwoHops(t *testing.T) {
 	before, after := keys(key(1), key(2)), keys(key(2), key(1))
 	started := map[string]int{}
 	config := farConfig(fleettest.SteadyEngine(4))
+	config.Drain = testkit.Timeout                // no request of the load takes as long
 	config.KeysOf = func(node string) *hop.Keys { // one node after the other starts
 		if started[node]++; started[node] > 1 {
 			return after

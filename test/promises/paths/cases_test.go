@@ -102,6 +102,10 @@ func cases() []pathCase {
 	all := []pathCase{
 		{engine: chat("llamacpp"), path: "/infill", body: `,"input_prefix":"one","input_suffix":"two","prompt":"three"`, stream: `,"stream":true`,
 			has: `"stop":true`, end: `"stop":true`, refusal: openAIError, bill: cached},
+		{engine: chat("llamacpp"), path: "/completion", body: `,"prompt":"one two three"`, stream: `,"stream":true`,
+			has: `"stop":true`, end: `"stop":true`, refusal: openAIError, bill: cached},
+		{engine: chat("llamacpp"), path: "/completions", body: `,"prompt":["one two three"]`, stream: `,"stream":true`,
+			has: `"stop":true`, end: `"stop":true`, refusal: openAIError, bill: cached},
 		lines("/api/chat", askThree),
 		lines("/api/generate", `,"prompt":"one two three"`),
 		{engine: chat("ollama"), path: "/api/embed", body: `,"input":["one two","three"]`, has: `"embeddings":[[`, refusal: ollamaError, bill: read},
@@ -116,6 +120,8 @@ func cases() []pathCase {
 		{engine: ranks, path: "/rerank", body: `,"query":"one two three","documents":["a","b"]`, has: `"relevance_score":0.5`, refusal: openAIError, bill: read},
 		{engine: ranks, path: "/classify", body: `,"input":["one two","three"]`, has: `"num_classes":2`, refusal: openAIError, bill: readCached},
 		{engine: vectors, path: "/pooling", body: `,"input":["one two","three"]`, has: `"object":"pooling"`, refusal: openAIError, bill: readCached},
+		{engine: engineType{"tei", "embedding"}, path: "/embed", body: `,"inputs":["one two","three"]`, has: `],[`, refusal: routerError, bill: read},
+		{engine: engineType{"tei", "rerank"}, path: "/predict", body: `,"inputs":["one two","three"]`, has: `"label":"LABEL_1"`, refusal: routerError, bill: read},
 		{engine: engineType{"tei", "rerank"}, path: "/rerank", body: `,"query":"one","texts":["two","three"]`, has: `"score":0.5}`, refusal: openAIError, bill: read},
 		{engine: chat("sglang"), path: "/v1/score", body: `,"query":"one","items":["two","three"]`, has: `"scores":[[`, refusal: openAIError, bill: readCached},
 		{engine: chat("llamacpp"), path: "/v1/rerank", body: `,"query":"one two three","documents":["a","b"]`, has: `"relevance_score":0.5`, refusal: openAIError, bill: read},
@@ -155,7 +161,8 @@ func each(t *testing.T, run func(t *testing.T, c pathCase, stream bool)) {
 // site is a fleet with an engine of each type.
 type site struct {
 	*fleettest.Fleet
-	engines map[engineType]*simengine.Engine
+	engines  map[engineType]*simengine.Engine
+	accounts []string // the credentials of some
 }
 
 // start runs a fleet with engines of one slot, unless c says otherwise.
@@ -178,6 +185,11 @@ func startFor(t *testing.T, c simengine.Config, requests int) *site {
 		e, docs := fleettest.StartKind(t, tc.engine.String(), c, "")
 		s.engines[tc.engine] = e
 		documents.WriteString(docs)
+	}
+	for n := range 8 {
+		docs, key := fleettest.AccountWithKey(fmt.Sprintf("account-%d", n), "")
+		documents.WriteString(docs)
+		s.accounts = append(s.accounts, key)
 	}
 	s.Fleet = fleettest.Start(t, fleettest.OneColo(fleettest.QuickEngine(1)), documents.String())
 	s.WatchShared(2*len(s.engines) + 2*requests)

@@ -56,10 +56,10 @@ func TestFreePathsAreBounded(t *testing.T) {
 	e.SetFault(simengine.Fault{Fault: simengine.FaultStallHead})
 	var held []*wiretest.Conn
 	for n := range admission.MaxFree {
-		held = append(held, s.send(t, c, false, fmt.Sprintf("free-held-%02d", n)))
+		held = append(held, s.send(t, c, false, fmt.Sprintf("free-held-%02d", n), "Authorization: "+s.accounts[n%len(s.accounts)]))
 	}
 	testkit.WaitFor(t, "the engine to have them all", func() bool { return e.Stats().Requests == admission.MaxFree })
-	a := s.send(t, c, false, "free-over").Read()
+	a := s.send(t, c, false, "free-over").Read() // without a key, as another account
 	if a.Status != 429 || a.Header.Get("Retry-After") == "" || !strings.Contains(a.Body, `"reason":"busy"`) || e.Stats().Requests != admission.MaxFree {
 		t.Errorf("one more: %d %v: %s, and the engine got %d", a.Status, a.Err, a.Body, e.Stats().Requests)
 	}
@@ -76,4 +76,51 @@ func TestFreePathsAreBounded(t *testing.T) {
 			t.Errorf("request %d: the event says %s", n, final.Outcome)
 		}
 	}
+}
+
+// One account gets a quarter of the places for free requests; others get the rest. Metrics and pages show them, and its own requests for slots are served.
+func TestFreePathsAreShared(t *testing.T) {
+	t.Parallel()
+	const share = admission.MaxFree / 4
+	s := startFor(t, simengine.Config{ITL: -1}, 2*share)
+	c := pathCase{engine: engineType{"sglang", "chat"}, path: "/tokenize", body: `,"prompt":"one two three"`}
+	greedy, e := "Authorization: "+s.accounts[0], s.engines[c.engine]
+	e.SetFault(simengine.Fault{Fault: simengine.FaultStallHead, Count: share})
+	var held []*wiretest.Conn
+	for n := range share {
+		held = append(held, s.send(t, c, false, fmt.Sprintf("share-held-%02d", n), greedy))
+	}
+	testkit.WaitFor(t, "the engine to have them", func() bool { return e.Stats().Requests == share })
+	const refused = 20 // more than make a flood
+	for n := range refused {
+		a := s.send(t, c, false, fmt.Sprintf("share-over-%02d", n), greedy).Read()
+		if a.Status != 429 || a.Header.Get("Retry-After") == "" || a.Header.Get("x-colonnade-reason") != "account_limit" {
+			t.Fatalf("request %d beyond its share: %d %v: %s", n, a.Status, a.Err, a.Body)
+		}
+	}
+	if a := s.send(t, c, false, "share-other", "Authorization: "+s.accounts[1]).Read(); a.Status != 200 {
+		t.Errorf("another account: %d %v: %s", a.Status, a.Err, a.Body)
+	}
+	for n := range 3 {
+		chat := pathCase{engine: c.engine, path: fleettest.ChatPath, body: askThree}
+		if a := s.send(t, chat, false, fmt.Sprintf("share-chat-%d", n), greedy).Read(); a.Status != 200 {
+			t.Errorf("a chat of the account: %d %v: %s", a.Status, a.Err, a.Body)
+		}
+	}
+	p := s.Pool("ams", c.engine.String()).NoSlot
+	if p == nil || p.Held != share || p.Granted != share+1 || p.Refused["account_limit"] == 0 || len(p.Accounts) != 1 || p.Accounts[0].Held != share {
+		t.Fatalf("the page says %+v", p)
+	}
+	for metric, want := range map[string]float64{
+		`colonnade_no_slot_requests_running{pool="%s"}`: share, `colonnade_no_slot_requests_total{pool="%s"}`: share + 1,
+		`colonnade_no_slot_refusals_total{pool="%s",reason="account_limit"}`: float64(p.Refused["account_limit"]),
+	} {
+		if n := s.Metric(s.Colos[0].Admin, fmt.Sprintf(metric, c.engine)); n != want {
+			t.Errorf("%s: %v, want %v", metric, n, want)
+		}
+	}
+	for n, conn := range held {
+		conn.Leave(n)
+	}
+	testkit.WaitFor(t, "a free place", func() bool { return s.send(t, c, false, "share-again", greedy).Read().Status == 200 })
 }

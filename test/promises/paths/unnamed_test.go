@@ -2,6 +2,7 @@ package paths_test
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -10,13 +11,21 @@ import (
 	"colonnade/internal/wiretest"
 )
 
+// completion returns how many tokens the case's answer has, streamed if it has no other.
+func (c pathCase) completion() int {
+	if c.has == "" {
+		return c.streams.completion
+	}
+	return c.bill.completion
+}
+
 // Clients of engines with one model do not name it in the body. The query or a header does; without either the request is refused, since
 // several models might be meant, and no engine hears of it.
 func TestBodiesWithoutModel(t *testing.T) {
 	t.Parallel()
 	s := start(t, simengine.Config{ITL: -1})
 	for _, c := range cases() {
-		if c.path != "/infill" && c.path != "/generate" && c.path != "/generate_stream" {
+		if !slices.Contains([]string{"/infill", "/completion", "/embed", "/predict", "/generate", "/generate_stream"}, c.path) {
 			continue
 		}
 		stream := c.has == ""
@@ -42,7 +51,7 @@ func TestBodiesWithoutModel(t *testing.T) {
 				if a.Status != 200 || a.Err != nil || !strings.Contains(a.Body, cmp.Or(c.has, c.end)) {
 					t.Errorf("%d %v: %s", a.Status, a.Err, a.Body)
 				}
-				if final := s.In(t).FinalEvent(analytics.KindInference, id); final.Model != c.engine.String() || final.CompletionTokens != saidWords {
+				if final := s.In(t).FinalEvent(analytics.KindInference, id); final.Model != c.engine.String() || final.CompletionTokens != c.completion() {
 					t.Errorf("the event is of the model %s with %d tokens", final.Model, final.CompletionTokens)
 				}
 				s.rested(t, c)

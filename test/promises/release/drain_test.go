@@ -48,6 +48,7 @@ func TestColoDrains(t *testing.T) {
 	f := fleettest.Start(t, onebox.Config{Engine: fleettest.SteadyEngine(2), Drain: testkit.Timeout},
 		"key: models/demo-chat\npool: demo\nretry: {errors: 0, out_of_capacity: 0}\nrouting: {steps: [{colos: [ams]}, {colos: [fra]}]}\n---\n"+
 			"key: pools/demo\nqueue: {max_wait: 1m}\n")
+	f.Engine("ams").SetPace(time.Millisecond, 10*time.Second) // so that streams last until Finish
 	var streams, waiters []*wiretest.Conn
 	for range 2 {
 		w := f.BeginChat(fleettest.ChatBody(250, true))
@@ -73,6 +74,7 @@ func TestColoDrains(t *testing.T) {
 			t.Errorf("a new request got %d %v %.200q", a.Status, a.Header, a.Body)
 		}
 	}
+	f.Engine("ams").Finish()
 	for _, w := range streams {
 		if rest, err := w.ReadChunked(); err != nil || !strings.HasSuffix(rest, "data: [DONE]\n\n\r\n0\r\n\r\n") {
 			t.Errorf("a stream ended with %v, %.200q", err, rest[max(0, len(rest)-200):])
@@ -88,7 +90,8 @@ func TestColoDrains(t *testing.T) {
 func TestLastColoDrains(t *testing.T) {
 	t.Parallel()
 	fleettest.NeedsFleet(t, "a colo server that ends before the entry")
-	f := fleettest.Start(t, onebox.Config{Colos: []string{"ams"}, Engine: fleettest.SteadyEngine(1), Drain: testkit.Timeout}, "")
+	f := fleettest.Start(t, onebox.Config{Colos: []string{"ams"}, Engine: fleettest.SteadyEngine(1), Drain: testkit.Timeout}, "key: pools/demo\nqueue: {max_wait: 1m}\n")
+	f.Engine("ams").SetPace(time.Millisecond, 10*time.Second) // so that the stream lasts until Finish
 	stream := f.BeginChat(fleettest.ChatBody(250, true))
 	stream.ReadUntil("data:", 1)
 	waiter := f.Enqueue(1, "x-request-id: the-waiter")
@@ -99,6 +102,7 @@ func TestLastColoDrains(t *testing.T) {
 		t.Errorf("the waiting request ended with %q, %q", e.Outcome, e.Reason)
 	}
 	unavailable.Expect(t, f.RawChat(fleettest.ChatBody(1, false)))
+	f.Engine("ams").Finish()
 	if rest, err := stream.ReadChunked(); err != nil || !strings.Contains(rest, "[DONE]") {
 		t.Errorf("the stream ended with %v", err)
 	}
@@ -157,7 +161,7 @@ func TestDrainEndsStreamsByErrorEvent(t *testing.T) {
 func TestDrainOfSessions(t *testing.T) {
 	t.Parallel()
 	fleettest.NeedsFleet(t, "a colo server that ends before the entry")
-	f := fleettest.Start(t, onebox.Config{Engine: fleettest.QuickEngine(4), Drain: 2 * time.Second}, "")
+	f := fleettest.Start(t, onebox.Config{Engine: fleettest.QuickEngine(4), Drain: time.Duration(testkit.AtScale(5, 2)) * time.Second}, "")
 	o := f.Operator()
 	first := f.DialRealtime("demo-realtime")
 	first.Hear("session.created")

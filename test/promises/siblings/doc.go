@@ -10,6 +10,7 @@
 //     neither does an etcd that is away (stopped).
 //   - P8, never forgotten: each request that was answered has one final event, whatever happened to the servers.
 //   - After each handover, another server grants within a stated time (handover, which has the benchmarks, too).
+//   - The next home sends conversations to the engines that have them in their caches (learned).
 //   - Gossip whose packets are lost changes nothing else (gossip).
 //   - An entry with an old table finds the home of a pool, and a server of an older version shares no engines (stale).
 package siblings

@@ -65,8 +65,8 @@ func namedAnswers() map[string]namedAnswer {
 	}
 }
 
-// With answer_model: requested, each answer has the model's name that the request has, in whole bodies, long ones and in each event, and is otherwise
-// what the engine has sent. A colo server of an earlier version makes no difference, nor does one process in place of several.
+// With answer_model: requested, each answer has the model's name that the request has, in whole bodies, long ones and in each event. All other
+// bytes are those of the engine. The same holds with a colo server of an earlier version, and with one process in place of several.
 func TestAnswerModel(t *testing.T) {
 	t.Parallel()
 	for _, direct := range []bool{false, true} {

@@ -94,6 +94,17 @@ func nativeStreams() []nativeStream {
 			},
 			fault: data(`{"error":{"code":500,"message":"on purpose","type":"server_error"}}`), full: data(`{"error":{"code":503,"message":"x","type":"unavailable_error"}}`),
 		},
+		{
+			name: "completion", engine: "llamacpp", path: "/completion", contentType: sse, prompt: 16, completion: 3, errorIn: openAIError,
+			body: `{"model":%q,"stream":true,"n_cmpl":2,"prompt":"x","seed":%d}`,
+			events: []string{
+				data(`{"index":0,"content":"every ","stop":false,"tokens_predicted":1,"tokens_evaluated":8}`),
+				data(`{"index":1,"content":"request","stop":false,"tokens_predicted":1,"tokens_evaluated":8}`),
+				data(`{"index":1,"content":"","stop":true,"tokens_predicted":1,"tokens_evaluated":8}`),
+				data(`{"index":0,"content":"","stop":true,"tokens_predicted":2,"tokens_evaluated":8}`),
+			},
+			fault: data(`{"error":{"code":500,"message":"on purpose","type":"server_error"}}`), full: data(`{"error":{"code":503,"message":"x","type":"unavailable_error"}}`),
+		},
 	}
 }
 

@@ -3,6 +3,7 @@ package traces_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"colonnade/analytics"
 	"colonnade/forwarding/hop"
@@ -131,6 +132,7 @@ func TestWithoutVariables(t *testing.T) {
 func TestSpansOverSeveralColos(t *testing.T) {
 	fleettest.NeedsFleet(t, "several colos")
 	f := start(t, farApart(), farDocuments)
+	f.Engine("ams").SetPace(time.Millisecond, 10*time.Second) // the stream lasts longer than the test
 	blocker := f.LongStream("only-ams")
 	a := f.Chat(strings.Replace(fleettest.ChatBody(2, false), "demo-chat", "onward", 1))
 	if a.Status != 200 || a.Header.Get("x-colonnade-colo") != "fra" {

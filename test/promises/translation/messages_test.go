@@ -220,11 +220,31 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// An engine that is not known to have the path counts tokens by /tokenize, if it has that.
+// An engine that is not known to have the path counts tokens by /tokenize, if it has that, and TGI by /chat_tokenize. Kinds without either get no
+// request.
 func TestCountTokens(t *testing.T) {
 	t.Parallel()
-	_, documents := fleettest.StartKind(t, "own", simengine.Config{Kind: "vllm"}, "")
-	f := fleettest.Start(t, onebox.Config{}, strings.Replace(documents, "engine: vllm", "engine: openai", 1))
+	t.Run("openai", func(t *testing.T) { countTokens(t, "vllm", "openai") })
+	t.Run("tgi", func(t *testing.T) { countTokens(t, "tgi", "tgi") })
+	for _, kind := range []string{"ollama", "triton"} {
+		t.Run(kind, func(t *testing.T) {
+			e, documents := fleettest.StartKind(t, "own", simengine.Config{Kind: kind}, "")
+			f := fleettest.Start(t, onebox.Config{}, documents)
+			a, err := f.Post(context.Background(), "/messages/count_tokens", `{"model":"own","messages":[{"role":"user","content":"one"}]}`)
+			if err != nil || a.Status != 404 || !strings.Contains(a.Body, `"number":40005`) || !strings.Contains(a.Body, "/v1/messages/count_tokens") {
+				t.Errorf("%v %d %s", err, a.Status, a.Body)
+			}
+			if n := e.Stats().Requests; n != 0 {
+				t.Errorf("the engine got %d requests", n)
+			}
+		})
+	}
+}
+
+// countTokens counts with an engine of a kind, whose document says another.
+func countTokens(t *testing.T, kind, said string) {
+	_, documents := fleettest.StartKind(t, "own", simengine.Config{Kind: kind}, "")
+	f := fleettest.Start(t, onebox.Config{}, strings.Replace(documents, "engine: "+kind, "engine: "+said, 1))
 	const body = `{"model":"own","messages":[{"role":"user","content":"one two three"}]}`
 	a, err := f.Post(context.Background(), "/messages/count_tokens", body)
 	if err != nil || a.Status != 200 || a.Body != `{"input_tokens":3}` {

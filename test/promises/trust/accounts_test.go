@@ -223,6 +223,23 @@ func TestRevokedKey(t *testing.T) {
 	begun.ReadUntil("data: [DONE]", 1)
 }
 
+// A key with the role worker is refused for requests, with a reason that does not repeat it.
+func TestWorkerKeyIsForNoRequests(t *testing.T) {
+	t.Parallel()
+	key, entry := accounts.NewWorkerKey("gpus", time.Now(), time.Time{})
+	other, document := fleettest.NewAccountKey(t, "other", "weight: 1")
+	f := fleettest.StartClosed(t, onebox.Config{Engine: fleettest.QuickEngine(4)}, document+fleettest.APIKeyDocument(t, entry))
+	f.Key = other
+	f.WatchShared(8)
+	a := f.Chat(fleettest.ChatBody(1, false), "Authorization", "Bearer "+key)
+	if a.Status != http.StatusUnauthorized || strings.Contains(a.Body, key[len(key)-10:]) {
+		t.Fatalf("%d %s", a.Status, a.Body)
+	}
+	if e := a.APIError(t); e.Code != "invalid_api_key" || !strings.Contains(e.Message, "has the role worker: it registers engines") {
+		t.Errorf("refused with %+v", e)
+	}
+}
+
 // A key expires at its time, without any change of a document. In an open fleet its requests then belong to the account open.
 func TestKeyExpires(t *testing.T) {
 	t.Parallel()

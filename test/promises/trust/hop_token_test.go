@@ -26,11 +26,11 @@ func TestHopTokenIsForOneRequest(t *testing.T) {
 	good := func() string { return signToken(f, ams.Node, fleettest.ChatPath, fleettest.StubBody, now) } // another one each time
 	signed := func(to hop.Binding) string { return signTokenFor(f, to, now) }
 	to := hop.Binding{Audience: ams.Node, Method: "POST", Target: fleettest.ChatPath, AppendHeader: fleettest.JSONHeader, Body: []byte(fleettest.StubBody)}
-	otherKey, err := hop.RandomKeys().Sign(hop.Token{Model: "own"}, hop.NewSequence(ams.Boot), to, now)
+	otherKey, err := hop.RandomKeys().Sign(&hop.Token{Model: "own"}, hop.NewSequence(ams.Boot), &to, now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	otherBoot, err := f.Keys.Sign(ownToken(), hop.NewSequence("earlier"), to, now)
+	otherBoot, err := f.Keys.Sign(new(ownToken()), hop.NewSequence("earlier"), &to, now)
 	if err != nil {
 		t.Fatal(err)
 	}

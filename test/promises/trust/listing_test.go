@@ -90,6 +90,10 @@ func TestListedModels(t *testing.T) {
 	if read(&tags, "GET /api/tags", ""); len(tags.Models) != 5 || tags.Models[1].Model != "first" || tags.Models[0].Digest != tags.Models[1].Digest {
 		t.Errorf("Ollama's list: %+v", tags)
 	}
+	var version struct{ Version string }
+	if read(&version, "GET /api/version", ""); !strings.HasPrefix(version.Version, "0.") {
+		t.Errorf("Ollama's version: %+v", version)
+	}
 	var shown struct {
 		Capabilities []string
 		Details      struct {
@@ -111,7 +115,7 @@ func TestListedModels(t *testing.T) {
 		t.Errorf("a broken body: %d %s", a.Status, a.Body)
 	}
 	key = "wrong"
-	for _, first := range []string{"GET /v1/models", "GET /v1/models/alpha", "GET /api/tags", "POST /api/show"} {
+	for _, first := range []string{"GET /v1/models", "GET /v1/models/alpha", "GET /api/tags", "GET /api/ps", "GET /api/version", "POST /api/show"} {
 		if a := ask(first, ""); a.Status != http.StatusUnauthorized {
 			t.Errorf("%s without a key: %d %s", first, a.Status, a.Body)
 		}
@@ -162,6 +166,31 @@ func checkEnginesWords(t *testing.T, c onebox.Config, documents string) {
 		}
 		return said["of-vllm"] == "vllm 4321"
 	})
+	answer, err := f.Client.Get(strings.TrimSuffix(f.URL(), "/v1") + "/api/ps")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	var running struct {
+		Models []struct {
+			Name    string
+			Expires time.Time `json:"expires_at"`
+			Context int       `json:"context_length"`
+		}
+	}
+	if err := json.NewDecoder(answer.Body).Decode(&running); err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]bool{}
+	for _, m := range running.Models {
+		names[m.Name] = true
+		if strings.HasPrefix(m.Name, "of-") && m.Context != 4321 || !m.Expires.After(time.Now()) {
+			t.Errorf("running: %+v", m)
+		}
+	}
+	if !names["of-vllm"] || names["stuck"] || names["alias-of-vllm"] {
+		t.Errorf("running: %v", names)
+	}
 	for model, want := range map[string]string{
 		"of-sglang": "sglang 4321", "of-tgi": "colonnade 4321", "of-llamacpp": "colonnade 4321", "alias-of-vllm": "vllm 4321", "stuck": "colonnade 99",
 	} {

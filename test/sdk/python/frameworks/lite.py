@@ -1,15 +1,20 @@
 """Checks of LiteLLM as a client, with engines of each kind: its providers openai, anthropic and ollama_chat."""
 
+import contextlib
 import functools
+import json
 
-import shared  # noqa: F401, first: it says where common is
+from shared import wait  # first: it says where common is
 import litellm
+import openai
 from common import (
-    API_KEY, BASE_URL, MISSING, ORIGIN, PROMPT, SAID, WRONG_KEY, cut, differs, equal, for_kinds, raised, run,
+    API_KEY, BASE_URL, MISSING, NEVER, ORIGIN, PARAMETERS, PROMPT, SAID, TOOL_CALL, WRONG_KEY, cut, differs, equal, for_kinds, left, raised, run,
 )
+from litellm.llms.custom_httpx.http_handler import HTTPHandler
 
 litellm.suppress_debug_info = True
 BASES = {"openai": BASE_URL, "anthropic": ORIGIN, "ollama_chat": ORIGIN}
+TOOLS = [{"type": "function", "function": {"name": "weather", "description": "…", "parameters": PARAMETERS}}]
 
 
 def request(provider, model, text, key=API_KEY, **more):
@@ -21,6 +26,21 @@ def ask(*args, **more):
     return litellm.completion(**request(*args, **more))
 
 
+@contextlib.contextmanager
+def streamed(provider, *args, **more):
+    """Gives a stream with a client of its own, which is closed with it. LiteLLM leaves the connection of a stream that
+    fails, or that a program leaves, to the garbage collector. On the client that all streams of a provider share, the
+    collector may then find httpcore's pool locked by the very thread that it runs in, and the process hangs for ever:
+    https://github.com/encode/httpcore/issues/990."""
+    client = openai.OpenAI(base_url=BASE_URL, api_key=API_KEY, max_retries=0) if provider == "openai" else HTTPHandler()
+    with contextlib.closing(client):
+        yield ask(provider, *args, stream=True, client=client, **more)
+
+
+def texts(stream):
+    return (part.choices[0].delta.content for part in stream if part.choices)
+
+
 def complete(r):
     equal((r.choices[0].message.content, r.choices[0].finish_reason), (SAID, "stop"), "the answer")
     equal(r.usage.completion_tokens, 4, "completion_tokens")
@@ -30,9 +50,27 @@ def completion(provider, model, _):
     complete(ask(provider, model, PROMPT))
 
 
+def acompletion(provider, model, _):
+    complete(wait(litellm.acompletion(**request(provider, model, PROMPT))))
+
+
 def stream(provider, model, _):
-    parts = list(ask(provider, model, PROMPT, stream=True))
-    equal("".join(p.choices[0].delta.content or "" for p in parts), SAID, "text")
+    with streamed(provider, model, PROMPT) as parts:
+        equal("".join(text or "" for text in texts(parts)), SAID, "text")
+
+
+def calls(r):
+    equal(r.choices[0].finish_reason, "tool_calls", "finish_reason")
+    equal([(c.function.name, json.loads(c.function.arguments)) for c in r.choices[0].message.tool_calls], [("weather", {"city": "Paris"})], "the calls")
+
+
+def tools(provider, model, _):
+    calls(ask(provider, model, TOOL_CALL, tools=TOOLS))
+
+
+def tools_stream(provider, model, _):
+    with streamed(provider, model, TOOL_CALL, tools=TOOLS) as parts:
+        calls(litellm.stream_chunk_builder(list(parts)))
 
 
 def is_401(provider, model, _):
@@ -43,8 +81,32 @@ def is_404(provider, *_):
     raised(litellm.NotFoundError, ask, provider, MISSING, PROMPT)
 
 
+@contextlib.contextmanager
+def held(provider, model):
+    """Begins a stream that does not end, and leaves it."""
+    with streamed(provider, model, "talk") as parts:
+        next(text for text in texts(parts) if text)
+        yield
+
+
+def is_429(provider, _, single):
+    with held(provider, single):
+        raised(litellm.RateLimitError, ask, provider, single, PROMPT, extra_headers=NEVER)
+    left(single)
+
+
+def left_early(provider, _, single):
+    with held(provider, single):
+        pass
+    left(single)
+
+
 def cut_off(provider, model, _):
-    cut(model, Exception, lambda: (part.choices[0].delta.content for part in ask(provider, model, "talk", stream=True)))
+    def read():
+        with streamed(provider, model, "talk") as parts:
+            yield from texts(parts)
+
+    cut(model, openai.APIError, read)  # what LiteLLM's own errors are, all of them
 
 
 def embedding(model, _):
@@ -54,13 +116,18 @@ def embedding(model, _):
 
 def checks(path, provider):
     features = {
-        "completion": completion, "stream": stream, "401 AuthenticationError": is_401,
-        "404 NotFoundError": is_404, "stream that is cut": cut_off,
+        "completion": completion, "acompletion": acompletion, "stream": stream, "tools": tools, "tools, stream": tools_stream,
+        "401 AuthenticationError": is_401, "404 NotFoundError": is_404, "429 RateLimitError": is_429,
+        "stream that is cut": cut_off, "stream left early": left_early,
     }
     return for_kinds(path, {f"{provider}/ {name}": functools.partial(check, provider) for name, check in features.items()})
 
 
-differs("/v1/chat/completions", "tools need the package `mcp` beside it, which is not tested")
+LOCKS = ("a stream that fails, or that a program leaves, keeps its connection until Python has collected it, which may hang the process: "
+         "give streams a client of their own, `client=HTTPHandler()`, and close it")
+differs("/v1/chat/completions", "tools need the package `mcp` beside it: install `litellm[mcp]`")
+differs("/v1/messages", LOCKS)
+differs("/api/chat", LOCKS)
 
 run({
     **checks("/v1/chat/completions", "openai"),
