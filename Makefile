@@ -10,7 +10,7 @@ PACKAGES ?= ./...
 OUT      ?= $(if $(QUICK),var,docs)
 
 .DEFAULT_GOAL := help
-.PHONY: help up build test test-direct test-no-links test-serve check bench bench-go bench-overload soak fuzz sdk clean
+.PHONY: help up build test test-direct test-no-links test-serve check bench bench-go bench-overload bench-balance soak fuzz sdk clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -20,8 +20,11 @@ up: ## build and start a whole fleet on this machine; ENGINE_URL=http://localhos
 	@$(GO) build -trimpath -o bin/colonnade ./cmd/colonnade
 	@exec bin/colonnade up $(if $(ENGINE_URL),-engine-url "$(ENGINE_URL)") $(UP_FLAGS)
 
-build: ## build bin/entry, bin/colo, bin/colonnade and bin/colonnade-bench
+# Some C compilers bind all functions of a library as a program starts; colonnade-gpus must start without the library of the GPUs' driver.
+# Without a C compiler it is built all the same, and says that it cannot read GPUs.
+build: ## build bin/entry, bin/colo, bin/colonnade, bin/colonnade-gpus and bin/colonnade-bench
 	$(GO) build -trimpath -o bin/ ./cmd/...
+	@$(GO) build -trimpath -ldflags='-extldflags=-Wl,-z,lazy' -o bin/ ./cmd/colonnade-gpus
 	$(GO) -C bench build -trimpath -o ../bin/ ./cmd/...
 
 # Tests that need Linux say so and are skipped elsewhere. getconf, unlike nproc, is also part of macOS.
@@ -75,6 +78,9 @@ bench-go: ## run the Go benchmarks; BENCH=regexp and PACKAGES=./permits select; 
 bench-overload: ## measure gateways under overload, and write docs/overload.md; QUICK=1 is rough, and writes to var; OUT=directory
 	@$(GO) -C bench build -trimpath -buildvcs=auto -o ../bin/ ./cmd/colonnade-bench
 	bin/colonnade-bench $(if $(QUICK),-quick) -out "$(OUT)" $(BENCH_FLAGS)
+
+bench-balance: ## compare the policies that choose endpoints, in virtual time, and write the figures of docs/balancing.md
+	$(GO) -C bench test ./balance -count=1 -v -run '^TestBalancingPage$$' -update
 
 soak: ## run the tests with exact marks and in full length
 	@for module in $(MODULES); do \

@@ -59,6 +59,10 @@ func parse(t *testing.T, where string, args []string) commandLine {
 	}
 	known := flagsOf(t, c.command...)
 	for len(args) > 0 {
+		if args[0] == "--" {
+			c.rest = append(c.rest, args[1:]...)
+			break
+		}
 		if !strings.HasPrefix(args[0], "-") {
 			c.rest, args = append(c.rest, args[0]), args[1:]
 			continue
@@ -92,16 +96,20 @@ func checkEnvironment(t *testing.T, where, name string, known map[string]string)
 	}
 }
 
-// outlives checks that the time limit for stopping a node is longer than its drain, with some time for its end.
-func outlives(t *testing.T, where, stop, drain string) {
+// outlives checks that the time limit for stopping a node is longer than its drain, and what else it waits for, with some time for its end.
+func outlives(t *testing.T, where, stop string, parts ...string) {
 	t.Helper()
 	limit, err := time.ParseDuration(stop)
 	if err != nil {
 		t.Fatalf("%s: no time limit for stopping: %v", where, err)
 	}
-	d, err := time.ParseDuration(drain)
-	if err != nil {
-		t.Fatalf("%s: -drain: %v", where, err)
+	d := time.Duration(0)
+	for _, part := range parts {
+		one, err := time.ParseDuration(part)
+		if err != nil {
+			t.Fatalf("%s: -drain: %v", where, err)
+		}
+		d += one
 	}
 	if limit < d+10*time.Second {
 		t.Errorf("%s: the node is killed after %s, but may drain for %s and then writes its events", where, limit, d)
@@ -111,7 +119,7 @@ func outlives(t *testing.T, where, stop, drain string) {
 // The commands in comments exist, with their flags.
 func TestCommandsInComments(t *testing.T) {
 	found := 0
-	command := regexp.MustCompile("\\bcolonnade (config|keys|events|health|engine|serve|ship|up)\\b[^`\n]*")
+	command := regexp.MustCompile("\\bcolonnade (config|keys|events|health|engine|register|serve|ship|status|up)\\b[^`\n]*")
 	for _, pattern := range []string{"Dockerfile", "*.yaml", "*/*.yaml", "systemd/*"} {
 		files, _ := filepath.Glob(pattern)
 		for _, name := range files {

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -161,4 +162,38 @@ func copyOfSources(t *testing.T) string {
 		}
 	}
 	return dir
+}
+
+// A release has colonnade-gpus if there is a C compiler. It starts without the library of a driver, whatever that compiler binds by itself.
+func TestReleaseOfGPUProgram(t *testing.T) {
+	build := func(env ...string) (dir, said string) {
+		t.Helper()
+		dir = t.TempDir()
+		cmd := exec.Command("../tools/build-gpus", dir)
+		cmd.Env = append(os.Environ(), env...)
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return dir, string(out)
+	}
+	dir, said := build("CC=no-such-compiler")
+	if left, _ := filepath.Glob(filepath.Join(dir, "*")); len(left) != 0 || !strings.Contains(said, "colonnade-gpus is left out") {
+		t.Errorf("without a C compiler: %q\n%s", left, said)
+	}
+	if _, err := exec.LookPath("cc"); err != nil || runtime.GOOS != "linux" {
+		t.Skip("needs Linux and a C compiler")
+	}
+	dir, said = build("CGO_LDFLAGS=-Wl,-z,now")
+	out, err := exec.Command(filepath.Join(dir, "colonnade-gpus_linux_"+runtime.GOARCH), "-once", "-library", "/none.so").CombinedOutput()
+	if err == nil || !strings.HasPrefix(string(out), "colonnade-gpus: no driver of NVIDIA") {
+		t.Errorf("%v\n%s%s", err, said, out)
+	}
+	for _, where := range []string{"checksum:", "release:"} {
+		_, after, _ := strings.Cut(text(t, "../.goreleaser.yaml"), "\n"+where)
+		section, _, _ := strings.Cut(after, "\n\n")
+		if !strings.Contains(section, "colonnade-gpus_*") {
+			t.Errorf("%s lacks colonnade-gpus", where)
+		}
+	}
 }

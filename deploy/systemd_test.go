@@ -53,7 +53,7 @@ func TestUnits(t *testing.T) {
 		if u.one(t, "KillSignal") != "SIGTERM" {
 			t.Errorf("%s: only SIGTERM drains", name)
 		}
-		outlives(t, name, u.one(t, "TimeoutStopSec"), cmp.Or(line.values["drain"], "5s")) // ship sends for so long
+		outlives(t, name, u.one(t, "TimeoutStopSec"), cmp.Or(line.values["drain"], "5s"), cmp.Or(line.values["stop-timeout"], "0s")) // ship sends for 5 s
 		if got := u.one(t, "StateDirectory"); got != state || line.values["data-dir"] != "%S/"+state {
 			t.Errorf("%s: events go to %s, the state directory is %s, want both to be %s", name, line.values["data-dir"], got, state)
 		}
@@ -77,10 +77,38 @@ func TestUnits(t *testing.T) {
 	f("colonnade-colo@.service", "colo", "colo.env", "colonnade/colo-%i")
 	f("colonnade.service", "colonnade serve", "serve.env", "colonnade/serve")
 	f("colonnade-ship@.service", "colonnade ship", "ship.env", "colonnade/%i")
+	f("colonnade-register@.service", "colonnade register", "register.env", "colonnade/register-%i")
 }
 
-// units are the names of the unit files.
+// The unit of an engine stops it only when colonnade register does, which waits for its requests, and does not keep it from its GPUs.
+func TestRegisterUnit(t *testing.T) {
+	u := readUnit(t, "colonnade-register@.service")
+	if got := u.one(t, "KillMode"); got != "mixed" {
+		t.Errorf("KillMode=%s: the engine would get SIGTERM beside colonnade register, or outlive it", got)
+	}
+	if got := u.one(t, "ExecStart"); !strings.HasSuffix(got, " -- $ENGINE") { // unbraced, so that systemd splits it
+		t.Errorf("it starts %s", got)
+	}
+	if command := regexp.MustCompile(`(?m)^ENGINE=/\S+ \S+`).FindString(text(t, "systemd/register.env")); command == "" {
+		t.Error("register.env has no command of an engine by its absolute path")
+	}
+	for _, setting := range []string{"PrivateDevices", "MemoryDenyWriteExecute", "ProtectProc", "SystemCallFilter", "DevicePolicy"} {
+		if len(u[setting]) > 0 {
+			t.Errorf("%s=%v keeps the engine from its GPUs, from code that it compiles, or from what it has to know of its processes", setting, u[setting])
+		}
+	}
+	for _, setting := range []string{"NoNewPrivileges", "ProtectSystem", "ProtectHome", "CapabilityBoundingSet"} {
+		if entry := readUnit(t, units[0]); u.one(t, setting) != entry.one(t, setting) {
+			t.Errorf("%s is %q, in the other units %q", setting, u.one(t, setting), entry.one(t, setting))
+		}
+	}
+}
+
+// units are the names of the unit files, without that of engines.
 var units = []string{"colonnade-entry.service", "colonnade-colo@.service", "colonnade.service", "colonnade-ship@.service"}
+
+// allUnits are the names of all unit files.
+var allUnits = append(slices.Clone(units), "colonnade-register@.service")
 
 // All units have the same settings, but for their own: the same sandbox above all.
 func TestUnitsHaveTheSameSandbox(t *testing.T) {
@@ -120,7 +148,7 @@ func TestServeUnit(t *testing.T) {
 
 // The files to install exist, and colo.env has the variables that endpoints use as credentials.
 func TestUnitsReferToFilesThatExist(t *testing.T) {
-	for _, name := range units {
+	for _, name := range allUnits {
 		for _, path := range regexp.MustCompile(`deploy/systemd/[\w.@*-]+`).FindAllString(text(t, "systemd/"+name), -1) {
 			if found, _ := filepath.Glob(filepath.Join("..", path)); len(found) == 0 {
 				t.Errorf("%s: there is no %s", name, path)
@@ -143,7 +171,7 @@ func TestUnitsVerify(t *testing.T) {
 		t.Skip("systemd-analyze is not in the PATH")
 	}
 	dir := t.TempDir()
-	for _, name := range units {
+	for _, name := range allUnits {
 		moved := strings.ReplaceAll(text(t, "systemd/"+name), "/usr/local/bin", filepath.Dir(testkit.Binary(t, "entry")))
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(moved), 0o600); err != nil {
 			t.Fatal(err)
@@ -158,5 +186,6 @@ func TestUnitsVerify(t *testing.T) {
 			t.Errorf("systemd-analyze %v: %v\n%s", args, err, out)
 		}
 	}
-	verify("verify", "./colonnade-entry.service", "./colonnade-colo@ams.service", "./colonnade.service", "./colonnade-ship@colo-ams.service")
+	verify("verify", "./colonnade-entry.service", "./colonnade-colo@ams.service", "./colonnade.service", "./colonnade-ship@colo-ams.service",
+		"./colonnade-register@llama.service")
 }
