@@ -1,9 +1,11 @@
 package fleet
 
 import (
+	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"strings"
 	"time"
 )
 
@@ -34,6 +36,18 @@ func (k *APIKey) ExpiredAt(now time.Time) bool { return !k.Expires.IsZero() && !
 
 // ForWorkers reports whether k registers engines, and is for no requests.
 func (k *APIKey) ForWorkers() bool { return k.Role == RoleWorker }
+
+// Mark names the key in the documents of what it has registered: its ID, and a digest by which a key that was made anew under that ID is another.
+func (k *APIKey) Mark() string {
+	sum := sha256.Sum256(k.SHA256[:])
+	return k.ID + " " + hex.EncodeToString(sum[:8])
+}
+
+// MarkedKeyID returns the ID of the key in a mark.
+func MarkedKeyID(mark string) string {
+	id, _, _ := strings.Cut(mark, " ")
+	return id
+}
 
 // shownAPIKey is what debug pages show of an API key: everything but the hash.
 type shownAPIKey struct {

@@ -63,6 +63,9 @@ type Endpoint struct {
 	// choose endpoints by an index of prompts. An engine with several data-parallel ranks publishes at one port after another:
 	// tcp://10.0.0.7:5557-5560. Default: none.
 	KVEvents string `json:"kv_events,omitempty" is:"kv_events" own:"yes"`
+	// API key with the role worker by which the engine was registered, written by the server that took the registration. Such an endpoint has no
+	// credential, also none of the defaults, and goes out of force when the key is revoked. Default: none.
+	RegisteredBy string `json:"registered_by,omitempty" is:"text" own:"yes"` // APIKey.Mark
 }
 
 // Draining reports whether the endpoint gets no new requests until its document says otherwise.

@@ -84,6 +84,9 @@ type Model struct {
 	Cost Cost `json:"cost,omitzero"`
 	// Names of further request headers that are forwarded to engines.
 	ForwardHeaders []string `json:"forward_headers,omitzero" is:"header"` // lower case
+	// API key with the role worker by which the model was created, written by the server that took the registration. Default: none, so the
+	// model is an operator's.
+	RegisteredBy string `json:"registered_by,omitempty" is:"text" own:"yes"` // APIKey.Mark
 }
 
 // Routing describes how a request gets its plan.

@@ -21,6 +21,8 @@ type Worker struct {
 	Protocol ProtocolRange `json:"protocol,omitzero"`
 	// Version of its software.
 	Version string `json:"version,omitempty"`
+	// API key with the role worker by which it was registered, written by the server that took the registration; none of a process that reaches etcd.
+	RegisteredBy string `json:"registered_by,omitempty" is:"text"` // APIKey.Mark
 
 	// The engine that the worker runs or watches.
 	Engine WorkerEngine `json:"engine"`

@@ -96,8 +96,11 @@ func (r *runtime) startColo(t tasks, c *ColoConfig, srv *colo.Server) {
 
 // newColoServer makes the server and its siblings.
 func (r *runtime) newColoServer(c *ColoConfig) (*colo.Server, error) {
-	r.behalf = &behalf{client: r.client, colo: c.Colo, node: c.Node, logger: c.Logger, all: map[string]*represented{}}
-	if err := r.openAPI(&change.Documents{Client: r.client}, "", r.behalf.registrar(r)); err != nil {
+	r.behalf = &behalf{
+		client: r.client, colo: c.Colo, node: c.Node, logger: c.Logger, all: map[string]*represented{},
+		table: r.watcher.Table, markDead: r.watcher.MarkDead,
+	}
+	if err := r.openAPI(&change.Documents{Client: r.client}, "", r.behalf.registrar()); err != nil {
 		return nil, err
 	}
 	peers, err := r.peerTLS(peertls.Identity{Role: peertls.RoleColo, Colo: c.Colo, Node: c.Node})

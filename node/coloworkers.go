@@ -2,8 +2,6 @@ package node
 
 import (
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,18 +10,15 @@ import (
 	"sync"
 	"time"
 
-	"colonnade/accounts"
 	"colonnade/admin/api"
 	"colonnade/discovery/etcd"
 	"colonnade/fleet"
-	"colonnade/fleet/document"
 	"colonnade/worker"
 	"colonnade/worker/registration"
 	"colonnade/worker/wire"
 )
 
 const (
-	keyTimeout    = 2 * time.Second         // of a look for an API key
 	storedTimeout = 1500 * time.Millisecond // for which a PUT waits until etcd has the documents; renewals come each third of a TTL
 	inFlightTime  = time.Second             // for the records of the colo
 )
@@ -33,6 +28,8 @@ const (
 type behalf struct {
 	client     *etcd.Client
 	colo, node string
+	table      func() *fleet.Table
+	markDead   func(keys ...string) // takes endpoints out of the table whose leases have expired
 	logger     *slog.Logger
 
 	mu     sync.Mutex // guards the fields below
@@ -42,51 +39,23 @@ type behalf struct {
 
 // represented is one worker.
 type represented struct {
-	node, boot string
-	apiKey     *fleet.APIKey // that authorised it; nil = a token of an operator
-	registry   worker.Registry
-	renewed    time.Time
-	stop       context.CancelCauseFunc
-	ended      chan struct{}
-	err        error // once ended is closed
+	node     string
+	holder   holder
+	mark     string // of the API key that authorised it; empty = a token of an operator
+	endpoint string // key of the engine's document
+	registry worker.Registry
+	renewed  time.Time
+	stop     context.CancelCauseFunc
+	ended    chan struct{}
+	err      error // once ended is closed
 }
 
 // registrar takes registrations of workers.
-func (b *behalf) registrar(r *runtime) api.Registrar {
+func (b *behalf) registrar() api.Registrar {
 	return api.Registrar{
 		Key: b.findKey, Put: b.put, Remove: b.remove,
-		PoolOf: func(model string) string { return poolOf(r.watcher.Table(), model) },
+		PoolOf: func(model string) string { return poolOf(b.table(), model) },
 	}
-}
-
-// findKey finds an API key in etcd: a colo server watches no keys.
-func (b *behalf) findKey(ctx context.Context, key string) (*fleet.APIKey, error) {
-	ctx, cancel := context.WithTimeout(ctx, keyTimeout)
-	defer cancel()
-	name := fleet.KindAPIKey.Key(accounts.KeyID(key))
-	if document.CheckKey(name) != nil {
-		return nil, accounts.ErrBadKey
-	}
-	found, err := b.client.Get(ctx, Prefix+name)
-	if err != nil {
-		return nil, fmt.Errorf("etcd does not answer: %w", err)
-	}
-	if len(found.Kvs) == 0 {
-		return nil, accounts.ErrBadKey
-	}
-	set := document.NewSet()
-	if set.Put(name, found.Kvs[0].Value, found.Kvs[0].ModRevision) != nil {
-		return nil, accounts.ErrBadKey
-	}
-	known, is := set.Noun(name).(*fleet.APIKey)
-	sum := sha256.Sum256([]byte(key))
-	switch {
-	case !is || subtle.ConstantTimeCompare(sum[:], known.SHA256[:]) != 1:
-		return nil, accounts.ErrBadKey
-	case known.ExpiredAt(time.Now()):
-		return nil, accounts.ErrExpiredKey
-	}
-	return known, nil
 }
 
 // put takes or renews a registration, and waits a while until etcd has it.
@@ -99,10 +68,11 @@ func (b *behalf) put(ctx context.Context, r *api.Registration) (wire.Answer, err
 		return wire.Answer{}, err
 	}
 	answer := wire.Answer{Node: b.node, Colo: b.colo, TTLSeconds: wire.TTL.Seconds()}
-	if answer.Stored, err = w.awaitStored(ctx); err != nil {
+	if answer.Reason, err = w.awaitStored(ctx); err != nil {
 		b.forget(w)
 		return wire.Answer{}, &api.Error{Status: refusalOf(err), Message: err.Error()}
 	}
+	answer.Stored = answer.Reason == ""
 	answer.InFlight, err = w.inFlight(ctx, r, answer.Stored)
 	return answer, err
 }
@@ -126,14 +96,17 @@ func (b *behalf) renew(r *api.Registration) (*represented, error) {
 	switch {
 	case b.ending:
 		return nil, &api.Error{Status: http.StatusServiceUnavailable, Message: "the server is ending; try again, or another server of the colo"}
-	case w != nil && w.boot != r.Worker.Boot:
+	case w != nil && !w.holder.is(holderOf(r)):
 		return nil, taken(w.node)
 	case w == nil && len(b.all) >= mostRegistrations:
 		return nil, &api.Error{Status: http.StatusConflict, Message: fmt.Sprintf("this server registers %d workers, and no more: use another server of the colo", len(b.all))}
 	case w == nil:
 		w = b.startLocked(r)
 	}
-	w.renewed, w.apiKey = time.Now(), r.APIKey
+	if err := checkSame(w.endpoint, endpointKey(r)); err != nil {
+		return nil, err
+	}
+	w.renewed = time.Now()
 	state := worker.Registration{Worker: r.Worker, Models: r.Models}
 	if r.Endpoint != nil {
 		state.Endpoint = r.Documents[1]
@@ -142,10 +115,17 @@ func (b *behalf) renew(r *api.Registration) (*represented, error) {
 	return w, nil
 }
 
+// endpointKey returns the key of the document of a worker's engine, which it may not have put yet.
+func endpointKey(r *api.Registration) string {
+	return fleet.KindEndpoint.Key(r.Worker.Colo, r.Worker.Engine.Endpoint)
+}
+
 func (b *behalf) startLocked(r *api.Registration) *represented {
 	b.logger.Info("registering an engine on behalf of a worker", "worker", r.Worker.Node, "url", r.Worker.Engine.URL, "by", r.By)
 	ctx, stop := context.WithCancelCause(context.Background())
-	w := &represented{node: r.Worker.Node, boot: r.Worker.Boot, stop: stop, ended: make(chan struct{})}
+	w := &represented{
+		node: r.Worker.Node, holder: holderOf(r), mark: r.Worker.RegisteredBy, endpoint: endpointKey(r), stop: stop, ended: make(chan struct{}),
+	}
 	w.registry = registration.InEtcd(registration.Config{
 		Client: b.client, Colo: b.colo, Node: w.node, Machine: r.Worker.Machine, TTL: wire.TTL, OnBehalf: true, Logger: b.logger.With("worker", w.node),
 	})
@@ -158,22 +138,25 @@ func (b *behalf) startLocked(r *api.Registration) *represented {
 	return w
 }
 
-// awaitStored waits until etcd has the newest state. An error says why it will not have it.
-func (w *represented) awaitStored(ctx context.Context) (stored bool, err error) {
+// awaitStored waits until etcd has the newest state, and says why it has not, if that takes long. An error says why it will not have it.
+func (w *represented) awaitStored(ctx context.Context) (why string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, storedTimeout)
 	defer cancel()
 	waited := make(chan error, 1)
 	go func() { waited <- w.registry.Stored(ctx) }()
 	select {
 	case err := <-waited:
-		return err == nil, nil
+		if err != nil {
+			why = err.Error()
+		}
+		return why, nil
 	case <-w.ended:
 		cancel()
 		<-waited //nolint:errcheck // it is the context's end
 		if w.err == nil {
-			return false, errReplaced
+			return "", errReplaced
 		}
-		return false, w.err
+		return "", w.err
 	}
 }
 
@@ -195,14 +178,14 @@ func (w *represented) inFlight(ctx context.Context, r *api.Registration, stored 
 }
 
 // remove ends a registration; an empty boot is that of any process.
-func (b *behalf) remove(ctx context.Context, node, boot string) error {
+func (b *behalf) remove(ctx context.Context, node, boot string, key *fleet.APIKey) error {
 	b.mu.Lock()
 	w := b.all[node]
 	b.mu.Unlock()
 	switch {
 	case w == nil: // another server may have it: nothing is renewed there any more
 		return nil
-	case boot != "" && w.boot != boot:
+	case !w.holder.mayRemove(boot, key):
 		return taken(node)
 	}
 	b.logger.Info("registration ended by the worker", "worker", node)
@@ -244,31 +227,33 @@ func (b *behalf) run(ctx context.Context) error {
 	}
 }
 
-// sweep ends the registrations that were not renewed within a TTL. The colo keeps an engine while it answers, unless the API key of its worker
-// is not valid any more.
+// sweep ends the registrations that were not renewed within a TTL, and those by API keys that are not valid any more. The colo keeps an engine
+// while it answers, unless its key is not valid: then each server takes it out.
 func (b *behalf) sweep(ctx context.Context, now time.Time) {
+	bad := b.revoked(ctx)
+	var lapsed, revoked []*represented
 	for _, w := range b.registered() {
 		b.mu.Lock()
-		lapsed, key := now.Sub(w.renewed) >= wire.TTL, w.apiKey
+		renewed := w.renewed
 		b.mu.Unlock()
-		if !lapsed {
-			continue
+		switch {
+		case bad[w.mark]:
+			b.logger.Warn("registration ended: its API key is not valid any more", "worker", w.node, "key", fleet.MarkedKeyID(w.mark))
+			revoked = append(revoked, w)
+		case now.Sub(renewed) >= wire.TTL:
+			b.logger.Warn("registration is not renewed", "worker", w.node)
+			lapsed = append(lapsed, w)
 		}
-		cause := registration.ErrLapsed
-		if key != nil && b.revoked(ctx, key) {
-			cause = nil
-		}
-		b.logger.Warn("registration is not renewed", "worker", w.node, "key_revoked", cause == nil)
-		b.end([]*represented{w}, cause)
 	}
-}
-
-// revoked reports whether etcd says that an API key is not valid any more.
-func (b *behalf) revoked(ctx context.Context, key *fleet.APIKey) bool {
-	ctx, cancel := context.WithTimeout(ctx, keyTimeout)
-	defer cancel()
-	found, err := b.client.Get(ctx, Prefix+fleet.KindAPIKey.Key(key.ID))
-	return err == nil && (len(found.Kvs) == 0 || key.ExpiredAt(time.Now()))
+	b.end(revoked, nil)
+	b.end(lapsed, registration.ErrLapsed)
+	var dead []string
+	for _, e := range b.expired() {
+		if bad[e.RegisteredBy] {
+			dead = append(dead, fleet.KindEndpoint.Key(e.Colo, e.ID))
+		}
+	}
+	b.markDead(dead...)
 }
 
 // registered returns the workers, in the order in which they were renewed.

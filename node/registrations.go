@@ -108,9 +108,7 @@ func (g *registrations) logEngine(before, next *registered) {
 
 func newRegistered(r *api.Registration, now time.Time) *registered {
 	next := &registered{Node: r.Worker.Node, Boot: r.Worker.Boot, Worker: r.Documents[0], Models: r.Models, renewed: now}
-	if r.APIKey != nil {
-		next.KeyHash = &r.APIKey.SHA256
-	}
+	next.KeyHash = holderOf(r).key
 	if r.Endpoint != nil {
 		next.Endpoint, next.URL, next.Serves = r.Documents[1], r.Endpoint.URL, r.Endpoint.Serves()
 	}
@@ -122,8 +120,12 @@ func (g *registrations) checkLocked(next *registered, at int, now time.Time) err
 	size := g.size + next.size()
 	if at >= 0 {
 		before := g.all[at]
-		if before.Boot != next.Boot && now.Sub(before.renewed) < wire.TTL {
+		same := before.holder().is(next.holder())
+		if !same && now.Sub(before.renewed) < wire.TTL {
 			return taken(next.Node)
+		}
+		if err := checkSame(before.Endpoint.Key, next.Endpoint.Key); same && err != nil {
+			return err
 		}
 		size -= before.size()
 	}
@@ -157,21 +159,59 @@ func (g *registrations) replaceLapsedLocked(next *registered, now time.Time) (so
 	return some
 }
 
+// holder is who has a registration. The boot id of a process is no secret: others see it in the worker's document.
+type holder struct {
+	boot string
+	key  *fleet.KeyHash // of the API key that authorised it; nil = a token of an operator
+}
+
+func holderOf(r *api.Registration) holder {
+	h := holder{boot: r.Worker.Boot}
+	if r.APIKey != nil {
+		h.key = &r.APIKey.SHA256
+	}
+	return h
+}
+
+func (h holder) is(other holder) bool {
+	return h.boot == other.boot && (h.key == nil) == (other.key == nil) && (h.key == nil || *h.key == *other.key)
+}
+
+// mayRemove reports whether a DELETE ends the registration: by an operator, with an empty boot that of any process, or else by its own API key.
+func (h holder) mayRemove(boot string, key *fleet.APIKey) bool {
+	if key == nil {
+		return boot == "" || boot == h.boot
+	}
+	return h.is(holder{boot, &key.SHA256})
+}
+
+// checkSame refuses another endpoint under a registration that stands.
+func checkSame(before, next string) error {
+	if before == next || before == "" || next == "" {
+		return nil
+	}
+	return &api.Error{Status: http.StatusBadRequest, Field: "worker.engine.endpoint", Message: fmt.Sprintf(
+		"worker.engine.endpoint: this process has registered %s, and %.200s now: end that registration first, or register under another node", before, next)}
+}
+
 // taken says that another process has the name of a worker.
 func taken(node string) *api.Error {
 	return &api.Error{Status: http.StatusConflict, Field: "worker.boot", Message: fmt.Sprintf(
-		"another process is registered as the worker %s: stop it, or start this one with another -node; one that was killed stays registered for %d s", node, int(wire.TTL.Seconds()))}
+		"another process, or this one by another key, is registered as the worker %s: stop it, or start this one with another -node; one that was killed stays registered for %d s",
+		node, int(wire.TTL.Seconds()))}
 }
 
+func (r *registered) holder() holder { return holder{r.Boot, r.KeyHash} }
+
 // remove ends a registration; an empty boot is that of any process.
-func (g *registrations) remove(node, boot string, now time.Time) error {
+func (g *registrations) remove(node, boot string, key *fleet.APIKey, now time.Time) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	at := slices.IndexFunc(g.all, func(r *registered) bool { return r.Node == node })
 	switch {
 	case at < 0:
 		return nil
-	case boot != "" && g.all[at].Boot != boot:
+	case !g.all[at].holder().mayRemove(boot, key):
 		return taken(node)
 	}
 	g.logger.Info("registration ended by the worker", "worker", node, "endpoint", g.all[at].Endpoint.Key)
@@ -203,20 +243,21 @@ func (g *registrations) keepModelsLocked(gone *registered, now time.Time) {
 	}
 }
 
-// sweep ends what was not renewed in time. An engine stays while it answers and its API key is valid, as in a fleet with etcd.
+// sweep ends what was not renewed in time, and at once what was registered by an API key that is not valid any more. An engine stays while it
+// answers, as in a fleet with etcd.
 func (g *registrations) sweep(now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	changed := false
 	for at := len(g.all) - 1; at >= 0; at-- {
 		r := g.all[at]
-		if now.Sub(r.renewed) < wire.TTL {
+		if now.Sub(r.renewed) < wire.TTL && g.hasValidKey(r) {
 			continue
 		}
 		why := g.whyGone(r)
 		switch {
 		case why != "":
-			g.logger.Warn("registration has lapsed; its engine gets no more requests", "worker", r.Node, "endpoint", r.Endpoint.Key, "reason", why)
+			g.logger.Warn("registration ended; its engine gets no more requests", "worker", r.Node, "endpoint", r.Endpoint.Key, "reason", why)
 			g.removeLocked(at, now)
 			changed = true
 		case !r.lapsed:
@@ -235,14 +276,18 @@ func (g *registrations) sweep(now time.Time) {
 // whyGone returns why the engine of a registration that was not renewed gets no more requests; empty = it may.
 func (g *registrations) whyGone(r *registered) string {
 	switch {
+	case !g.hasValidKey(r):
+		return "the API key of its worker is not valid any more"
 	case !r.Serves:
 		return "its worker has said that it takes no more requests"
-	case r.KeyHash != nil && !g.valid(*r.KeyHash):
-		return "the API key of its worker is not valid any more"
 	case !g.answers(r.URL):
 		return "its health check fails"
 	}
 	return ""
+}
+
+func (g *registrations) hasValidKey(r *registered) bool {
+	return r.KeyHash == nil || g.valid(*r.KeyHash)
 }
 
 // changedLocked publishes all documents. Of two with one key, the first is in force.
@@ -305,6 +350,5 @@ func sizeOf(docs []document.Raw) (n int) {
 // same reports whether two registrations have the same documents and the same right to them.
 func (r *registered) same(other *registered) bool {
 	alike := func(a, b document.Raw) bool { return a.Key == b.Key && bytes.Equal(a.Value, b.Value) }
-	return r.Boot == other.Boot && alike(r.Worker, other.Worker) && alike(r.Endpoint, other.Endpoint) && slices.EqualFunc(r.Models, other.Models, alike) &&
-		(r.KeyHash == nil) == (other.KeyHash == nil) && (r.KeyHash == nil || *r.KeyHash == *other.KeyHash)
+	return r.holder().is(other.holder()) && alike(r.Worker, other.Worker) && alike(r.Endpoint, other.Endpoint) && slices.EqualFunc(r.Models, other.Models, alike)
 }

@@ -91,6 +91,11 @@ func TestRegistrationLapses(t *testing.T) {
 			m.want("workers/a", "endpoints/local/a", "models/m")
 		}
 		m.dead, m.revoked = why == "dead", why == "revoked"
+		if why == "revoked" { // no renewal saves it
+			m.mustPut(registrationOf("a", "1", false, "m"))
+			m.after(time.Second)
+			m.want("models/m")
+		}
 		m.after(2 * time.Second)
 		if why != "" {
 			m.want("models/m")
@@ -103,10 +108,10 @@ func TestRegistrationLapses(t *testing.T) {
 		m.want("endpoints/local/a", "models/m")
 		m.mustPut(registrationOf("a", "2", false, "m")) // another process by now
 		m.want("workers/a", "endpoints/local/a", "models/m")
-		if err := m.remove("a", "1", m.now); err == nil {
+		if err := m.remove("a", "1", nil, m.now); err == nil {
 			t.Error("another process has ended the registration")
 		}
-		if err := m.remove("a", "2", m.now); err != nil {
+		if err := m.remove("a", "2", nil, m.now); err != nil {
 			t.Error(err)
 		}
 		m.want("models/m")
@@ -125,13 +130,26 @@ func TestRegistrationTaken(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	}
-	refused(registrationOf("a", "2", false), "worker.boot", "another process is registered as the worker a")
+	refused(registrationOf("a", "2", false), "worker.boot", "is registered as the worker a: stop it")
 	other := registrationOf("b", "1", false)
 	other.Documents[1].Key = "endpoints/local/a"
 	refused(other, "endpoint.key", "the worker a has registered endpoints/local/a: give this one another -id")
 	other = registrationOf("b", "1", false)
 	other.Endpoint.URL = "http://a"
 	refused(other, "endpoint.url", "the worker a has registered http://a as endpoints/local/a")
+	another := registrationOf("a", "1", false) // the boot id is in the worker's document, so it is no secret
+	another.APIKey = &fleet.APIKey{ID: "gpus", Role: fleet.RoleWorker, SHA256: fleet.KeyHash{8}}
+	refused(another, "worker.boot", "this one by another key")
+	if err := m.remove("a", "1", another.APIKey, m.now); err == nil {
+		t.Error("another key has ended the registration")
+	}
+	another.APIKey = nil
+	refused(another, "worker.boot", "this one by another key")
+	elsewhere := registrationOf("a", "1", false)
+	elsewhere.Documents[1].Key = "endpoints/local/z"
+	if err := m.put(elsewhere, m.now); err == nil || !strings.Contains(err.Error(), "this process has registered endpoints/local/a, and endpoints/local/z now") {
+		t.Errorf("got %v", err)
+	}
 	large := registrationOf("c", "1", false, "m")
 	large.Models[0].Value = make([]byte, mostRegistered)
 	refused(large, "", "64 MiB")
@@ -173,7 +191,7 @@ func TestModelsOfGoneEnginesAreBounded(t *testing.T) {
 		r := registrationOf("a", "1", false, fmt.Sprint("m", i))
 		r.Models[0].Value = make([]byte, 1<<20)
 		m.mustPut(r)
-		_ = m.remove("a", "1", m.now)
+		_ = m.remove("a", "1", nil, m.now)
 	}
 	m.want("models/m13", "models/m14", "models/m15", "models/m16", "models/m17", "models/m18", "models/m19")
 }
@@ -195,7 +213,7 @@ func TestModelsOfWorkers(t *testing.T) {
 	if got := first(); got != "# of a" {
 		t.Errorf("got %q", got)
 	}
-	_ = m.remove("a", "", m.now)
+	_ = m.remove("a", "", nil, m.now)
 	if got := first(); got != "# of b" {
 		t.Errorf("got %q", got)
 	}
@@ -219,7 +237,7 @@ func TestRegistrationsAreSaved(t *testing.T) {
 	}
 	m.mustPut(registrationOf("a", "1", false, "m"))
 	m.mustPut(registrationOf("b", "1", false))
-	_ = m.remove("a", "1", m.now)
+	_ = m.remove("a", "1", nil, m.now)
 	m.after(time.Second)
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 		t.Fatal(info, err)

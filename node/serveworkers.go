@@ -14,6 +14,7 @@ import (
 	"colonnade/fleet/document"
 	"colonnade/internal/ctxtime"
 	"colonnade/permits"
+	"colonnade/worker/registration"
 	"colonnade/worker/wire"
 )
 
@@ -78,7 +79,9 @@ func (s *place) registrar() api.Registrar {
 		Put: func(_ context.Context, r *api.Registration) (wire.Answer, error) {
 			return s.registerWorker(r)
 		},
-		Remove: func(_ context.Context, node, boot string) error { return s.workers.remove(node, boot, time.Now()) },
+		Remove: func(_ context.Context, node, boot string, key *fleet.APIKey) error {
+			return s.workers.remove(node, boot, key, time.Now())
+		},
 		PoolOf: func(model string) string { return poolOf(s.documents.Table(), model) },
 	}
 }
@@ -146,6 +149,7 @@ func (s *place) registerWorker(r *api.Registration) (wire.Answer, error) {
 	if err := s.checkOperators(r); err != nil {
 		return wire.Answer{}, err
 	}
+	r.Models = registration.Additions(s.documents.Table(), r.Models, r.Worker.RegisteredBy)
 	if err := s.workers.put(r, time.Now()); err != nil {
 		return wire.Answer{}, err
 	}

@@ -279,7 +279,8 @@ func TestServeEndsRevokedWorkers(t *testing.T) {
 		t.Fatal(err)
 	}
 	testkit.WaitFor(t, "the engine is gone", func() bool { return !strings.Contains(page(t, r, "/debug/fleet"), "endpoints/local/gpu-1") })
-	if got := w.log.String(); !strings.Contains(got, "refuses the token (401)") || strings.Contains(got, p.worker[len(p.worker)-10:]) {
+	testkit.WaitFor(t, "the reason in the log of the worker", func() bool { return strings.Contains(w.log.String(), "refuses the token (401)") })
+	if got := w.log.String(); strings.Contains(got, p.worker[len(p.worker)-10:]) {
 		t.Errorf("logged %s", got)
 	}
 	p.write(t, "gpus", p.workerDoc) // the worker, whose engine serves on, has not given up
@@ -320,7 +321,7 @@ func TestEnginesOfOperators(t *testing.T) {
 		for _, name := range []string{"gpu-1", "gpu-2"} { // the same key, and the same URL
 			s := state(name, "local", url, 2)
 			if early {
-				s.Endpoint = document.Raw{}
+				s.Endpoint, s.Models = document.Raw{}, nil
 			}
 			w := registerAt(t, p.worker, p.admin)
 			w.Set(s)

@@ -21,8 +21,8 @@ type Registrar struct {
 	Key func(ctx context.Context, key string) (*fleet.APIKey, error)
 	// Put takes or renews a registration, until [wire.TTL] has passed.
 	Put func(ctx context.Context, r *Registration) (wire.Answer, error)
-	// Remove ends a registration; an empty boot is that of any process.
-	Remove func(ctx context.Context, node, boot string) error
+	// Remove ends a registration; an empty boot is that of any process. A key ends only what was registered by it; nil = a token of an operator.
+	Remove func(ctx context.Context, node, boot string, key *fleet.APIKey) error
 	// PoolOf returns the pool that the document of a model names; empty if there is no such document.
 	PoolOf func(model string) string
 }
@@ -79,6 +79,7 @@ func registeredSchema() schema {
 		"node", text("Node that answers."), "colo", text("Colo of that node."),
 		"ttl_seconds", schema{"type": "number", "description": "Time after which the registration ends unless it is renewed."},
 		"stored", schema{"type": "boolean", "description": "Whether the documents stand where the servers of the colo see them."},
+		"reason?", text("Why they do not."),
 		"in_flight", schema{"type": "integer", "description": "Requests that servers of the colo may still have on the engine, or more."})
 }
 
@@ -124,7 +125,7 @@ func (a *api) deleteRegistration(c *call) (*answer, error) {
 	if boot == "" && c.apiKey != nil { // of all workers, perhaps
 		return nil, errBadRequest("boot", "boot: is required with an API key, which ends the registrations of its own processes alone: worker.boot of the PUT")
 	}
-	return &answer{status: http.StatusNoContent}, a.Registrar.Remove(c.Context(), node, boot)
+	return &answer{status: http.StatusNoContent}, a.Registrar.Remove(c.Context(), node, boot, c.apiKey)
 }
 
 // authorizeWorker decides by an API key whether a request may be carried out: a key with the role worker registers engines, and does nothing else.
@@ -167,7 +168,13 @@ func readRegistration(c *call) (*Registration, error) {
 			return nil, err
 		}
 	}
-	return r, r.takeModels(body.Models)
+	if err := r.takeModels(body.Models); err != nil {
+		return nil, err
+	}
+	if err := r.checkUnmarked(); err != nil {
+		return nil, err
+	}
+	return r, r.restrict()
 }
 
 func (r *Registration) takeWorker(node string, value json.RawMessage) error {
@@ -202,12 +209,8 @@ func (r *Registration) takeEndpoint(doc document.Raw) error {
 		return err
 	}
 	found, is := set.Noun(doc.Key).(*fleet.Endpoint)
-	switch {
-	case !is:
+	if !is {
 		return errBadRequest("endpoint", "endpoint: "+doc.Key+" cannot be resolved")
-	case found.Credential != "" && r.APIKey != nil: // the colo server would send it to a URL of the worker's choice
-		return errBadRequest("endpoint.credential", "endpoint.credential: an API key with the role worker names no credentials of the colo server; "+
-			"register with a token of an operator, or put the document "+doc.Key+" without colonnade register")
 	}
 	r.Endpoint = found
 	r.Documents = append(r.Documents, doc)

@@ -46,8 +46,11 @@ func (f *fakeRegistrar) registrar() Registrar {
 			f.put = r
 			return wire.Answer{Node: "ams-1", Colo: "ams", TTLSeconds: wire.TTL.Seconds(), Stored: true, InFlight: 3}, nil
 		},
-		Remove: func(_ context.Context, node, boot string) error {
+		Remove: func(_ context.Context, node, boot string, key *fleet.APIKey) error {
 			f.removed = node + "/" + boot
+			if key != nil {
+				f.removed += "/" + key.ID
+			}
 			return nil
 		},
 		PoolOf: func(model string) string { return map[string]string{"llama": "big"}[model] },
@@ -98,7 +101,7 @@ func TestKeysOfWorkers(t *testing.T) {
 	c.do("GET", "/api/v1/registrations?model=llama", "").want(t, 200, `"pool": "big"`)
 	c.do("GET", "/api/v1/registrations?model=qwen", "").want(t, 200, `"pool": ""`)
 	c.do("GET", "/api/v1/registrations?model=a%20b", "").want(t, 400, `"field": "model"`)
-	if f.removed != "gpu-machine-7/b1" {
+	if f.removed != "gpu-machine-7/b1/gpus" {
 		t.Errorf("removed %q", f.removed)
 	}
 	for _, key := range []string{workerKey, clientKey, oldKey} {
@@ -158,6 +161,19 @@ func TestRegistrationsAreChecked(t *testing.T) {
 	refused(`"pools/llama"`, `"accounts/llama"`, "models[0].key", "must be models/<model> or pools/<pool>")
 	refused(`"pool: llama"`, `"pol: llama"`, "models[1].pol", "unknown field")
 	refused(`"models"`, `"modles"`, "modles", "unknown field")
+	refused(`"boot": "b1"`, `"boot": "b1", "registered_by": "x"`, "worker.registered_by", "is written by the server")
+	refused(`engine: vllm`, `registered_by: x`, "endpoint.registered_by", "is written by the server")
+	refused(`"pool: llama"`, `"registered_by: x"`, "models[1].registered_by", "is written by the server")
+	refused(`"pools/llama"`, `"pools/other"`, "models[0].key", "the endpoint belongs to the pool llama")
+	refused(`"queue: {limit: 8}"`, `"balance: {policy: round_robin}"`, "models[0].balance", "sets only queue of pools/llama")
+	refused(`"pool: llama"`, `"pool: other"`, "models[1].pool", "is other, and the endpoint belongs to the pool llama")
+	refused(`"models/llama", "text": "pool: llama"`, `"models/other", "text": "{}"`, "models[1].pool", "is other, and the endpoint")
+	for _, field := range []string{"upstream_name: x", "adapter: x", "fallback: [x]", "allow_fields: [models]", "cost: {unit: u, input: 1}", "version: 99"} {
+		name, _, _ := strings.Cut(field, ":")
+		refused(`"pool: llama"`, `"pool: llama\n`+field+`"`, "models[1]."+name, "sets only type, pool, aliases of models/llama")
+	}
+	refused(`"pool: llama"`, `"pool: llama\naliases: [default]"`, "models[1].aliases", "no other name than this one without :latest")
+	refused(`, "endpoint": {"key": "endpoints/ams/gpu-7", "text": `+endpointText+`}`, ``, "models", "only together with the endpoint")
 	many := strings.Repeat(`{"key": "models/m", "text": "{}"},`, wire.MaxModels+1)
 	c.do("PUT", "/api/v1/registrations/w", `{"worker": `+workerDocument+`, "models": [`+strings.TrimSuffix(many, ",")+`]}`, jsonBody...).want(t, 400, `"field": "models"`)
 	c.do("PUT", "/api/v1/registrations/w", strings.Repeat(" ", wire.MaxBody)+goodBody, jsonBody...).want(t, 413)
@@ -171,6 +187,60 @@ func TestRegistrationsAreChecked(t *testing.T) {
 	c.do("PUT", "/api/v1/registrations/w", `{"worker": `+workerDocument+`}`, jsonBody...).want(t, 200)
 	if f.put.Endpoint != nil || len(f.put.Documents) != 1 {
 		t.Errorf("without an endpoint: %+v", f.put)
+	}
+}
+
+// Documents that a worker's key registers name the key, and an endpoint gets no credential of the colo, whatever the defaults say.
+func TestRegistrationsAreMarked(t *testing.T) {
+	t.Parallel()
+	f := &fakeRegistrar{}
+	c := open(t, Config{Registrar: f.registrar()})
+	c.token = workerKey
+	body := strings.Replace(goodBody, `"models/llama"`, `"models/llama:latest"`, 1)
+	body = strings.Replace(body, `"pool: llama"`, `"# a comment\npool: llama\naliases: [llama]"`, 1)
+	c.do("PUT", "/api/v1/registrations/w", body, jsonBody...).want(t, 200)
+	mark := (&fleet.APIKey{ID: "gpus"}).Mark()
+	set := document.NewSet()
+	_ = set.Put("defaults", []byte("{engines: {vllm: {credential: 'file:own.key'}}, model: {pool: operators}}"), 1)
+	for _, d := range append(f.put.Documents, f.put.Models...) {
+		if err := set.Put(d.Key, d.Value, 1); err != nil {
+			t.Error(err)
+		}
+	}
+	table := set.Table()
+	e := table.EndpointsOf("ams")[0]
+	m, _ := table.Model("llama")
+	if e.RegisteredBy != mark || e.Credential != "" || e.Engine != "vllm" || m == nil || m.RegisteredBy != mark || m.Pool != "llama" || table.Workers()[0].RegisteredBy != mark {
+		t.Errorf("%+v %+v %+v", e, m, table.Workers()[0])
+	}
+	if !strings.HasPrefix(string(f.put.Models[1].Value), "# a comment\n") || f.put.Worker.RegisteredBy != mark {
+		t.Errorf("%q", f.put.Models[1].Value)
+	}
+	c.token = aliceToken
+	c.do("PUT", "/api/v1/registrations/w", goodBody, jsonBody...).want(t, 200)
+	if r := f.put; r.Worker.RegisteredBy != "" || strings.Contains(string(r.Documents[1].Value), "registered_by") {
+		t.Errorf("%+v", r)
+	}
+}
+
+// checkRestricted checks what must hold for each registration by a key.
+func checkRestricted(t *testing.T, r *Registration) {
+	t.Helper()
+	set := document.NewSet()
+	_ = set.Put("defaults", []byte("{endpoint: {credential: 'file:own.key'}, model: {pool: operators}}"), 1)
+	for _, d := range append(r.Documents, r.Models...) {
+		_ = set.Put(d.Key, d.Value, 1)
+	}
+	table := set.Table()
+	for _, e := range table.EndpointsOf(r.Worker.Colo) {
+		if e.Credential != "" || e.RegisteredBy != r.APIKey.Mark() {
+			t.Errorf("%+v", e)
+		}
+	}
+	for _, m := range table.Models() {
+		if m.Pool != r.Endpoint.Pool || m.UpstreamName != m.Name || m.RegisteredBy != r.APIKey.Mark() {
+			t.Errorf("%+v", m)
+		}
 	}
 }
 
@@ -197,6 +267,7 @@ func FuzzRegistration(f *testing.F) {
 					t.Error(err)
 				}
 			}
+			checkRestricted(t, r)
 		}
 	})
 }

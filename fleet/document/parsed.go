@@ -9,7 +9,7 @@ import (
 
 // newestVersion is the newest version of documents that this program knows: 2 has allow_fields, max_completions and max_inputs; 3 has
 // labels, position, within, weights and forward_below; 4 has fallback, max_model_len, prompt_filter, allow_external and output_tokens; 5 has
-// role, state_reason and metrics. A document says which version it needs in its field version; unknown fields are accepted only in one that
+// role, state_reason, metrics and registered_by. A document says which version it needs in its field version; unknown fields are accepted only in one that
 // is newer.
 const newestVersion = 5
 

@@ -67,6 +67,9 @@ func (r resolver) build(id identity, tree map[string]any) (any, *fieldError) {
 	case *fleet.Endpoint:
 		v.URL, _ = normalURL(v.URL)
 		resolveAuto(v, r.guess(v))
+		if v.RegisteredBy != "" { // a holder of the key has chosen the URL, and is no operator
+			v.Credential = ""
+		}
 		v.LoadAdapters = v.LoadAdapters && fleet.MayLoadAdapters(v.Engine) // the defaults may say it for all engines
 	}
 	return out, nil

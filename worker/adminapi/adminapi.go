@@ -46,15 +46,16 @@ type client struct {
 
 	mu       sync.Mutex // guards the fields below
 	newest   worker.Registration
-	number   int64 // of newest, from 1; 0 = there is none yet
-	server   int   // index of the server that answered last
-	taken    bool  // a server has taken a registration
-	served   bool  // a registration with the endpoint was stored
-	failure  error // of the last PUT; nil = there was none
-	stored   int64 // number of the newest state that is stored
-	begun    int64 // PUTs
-	answered int64 // the newest PUT that has an answer
-	inFlight int   // by that answer
+	number   int64  // of newest, from 1; 0 = there is none yet
+	server   int    // index of the server that answered last
+	taken    bool   // a server has taken a registration
+	served   bool   // a registration with the endpoint was stored
+	failure  error  // of the last PUT; nil = there was none
+	waits    string // why the server has not stored the last PUT; empty = it has, or does not say why
+	stored   int64  // number of the newest state that is stored
+	begun    int64  // PUTs
+	answered int64  // the newest PUT that has an answer
+	inFlight int    // by that answer
 	ttl      time.Duration
 	progress chan struct{} // is closed and replaced by each answer
 }
@@ -227,6 +228,11 @@ func (k *client) took(put, number int64, server int, answer wire.Answer, served 
 	k.server, k.taken, k.failure = server, true, nil
 	k.served = k.served || served && answer.Stored
 	k.answered, k.inFlight = put, answer.InFlight
+	k.waits = ""
+	if !answer.Stored && answer.Reason != "" {
+		k.waits = fmt.Sprintf("%s has not stored it yet: %s", k.servers[server], answer.Reason)
+		k.failure = errors.New(k.waits)
+	}
 	if answer.Stored {
 		k.stored = number
 	}

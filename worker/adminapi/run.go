@@ -33,8 +33,9 @@ func (k *client) run(ctx context.Context) error {
 			return nil
 		}
 		if err == nil {
-			log.good()
-			pause, conflictSince = firstPause, time.Time{}
+			if pause = firstPause; k.takes(&log) {
+				conflictSince = time.Time{}
+			}
 			k.awaitRenewal(ctx)
 			continue
 		}
@@ -48,6 +49,19 @@ func (k *client) run(ctx context.Context) error {
 		}
 		pause = min(2*pause, longestPause)
 	}
+}
+
+// takes reports whether the server that has answered has the newest state in force, and logs why it has not.
+func (k *client) takes(log *changeLog) bool {
+	k.mu.Lock()
+	why := k.waits
+	k.mu.Unlock()
+	if why != "" {
+		log.failed(errors.New(why))
+		return false
+	}
+	log.good()
+	return true
 }
 
 // endsRun reports whether an error is one from the start: of the worker, or of its endpoint, which comes later.

@@ -93,10 +93,36 @@ func (r *registry) prepare(ctx context.Context, s worker.Registration) error {
 	if err := checkPool(there, s.Models, e); err != nil {
 		return finalError{err}
 	}
-	if len(lacking(there, s.Models, e.Pool)) == 0 {
+	return r.createAmong(ctx, there, s, e.Pool)
+}
+
+// createLacking creates the documents of models that the engine lists by now.
+func (r *registry) createLacking(ctx context.Context, s worker.Registration) error {
+	e, err := endpointOf(s.Endpoint)
+	if err != nil {
+		return err
+	}
+	there, err := r.models(ctx)
+	if err != nil {
+		return err
+	}
+	return r.createAmong(ctx, there, s, e.Pool)
+}
+
+// createAmong creates what is lacking among the documents that there are, and logs which models the worker may not add.
+func (r *registry) createAmong(ctx context.Context, there []etcd.Stored, s worker.Registration, pool string) error {
+	create := lacking(there, s, pool)
+	table := tableOf(there)
+	for _, d := range s.Models {
+		name, isModel := strings.CutPrefix(d.Key, string(fleet.KindModel)+"/")
+		if _, known := table.Model(name); isModel && !known && !slices.Contains(keysOf(create), d.Key) {
+			r.c.Logger.Warn("model of the engine is not created: its pool has a model of an operator's, or its API key has created too many; put the document yourself", "key", d.Key)
+		}
+	}
+	if len(create) == 0 {
 		return nil
 	}
-	return r.create(ctx, s.Models, e.Pool)
+	return r.create(ctx, s, pool)
 }
 
 // endpointOf returns the endpoint of a document.
@@ -196,15 +222,11 @@ func checkPool(there []etcd.Stored, models []document.Raw, e *fleet.Endpoint) er
 		"give -pool %s, or change the pool of %s", e.URL, elsewhere.Name, key, elsewhere.Pool, e.Pool, elsewhere.Pool, key)
 }
 
-// lacking returns the documents of the pool, and of models, that are not there, also not as an alias.
-func lacking(there []etcd.Stored, models []document.Raw, pool string) (create []document.Raw) {
-	table := tableOf(there)
-	for _, d := range models {
-		name, isModel := strings.CutPrefix(d.Key, string(fleet.KindModel)+"/")
-		_, served := table.Model(name)
-		switch {
-		case slices.ContainsFunc(there, func(s etcd.Stored) bool { return s.Key == d.Key }): // perhaps a bad one
-		case isModel && !served, d.Key == fleet.KindPool.Key(pool):
+// lacking returns the documents of the pool, and of models, that are not there and that the worker may add.
+func lacking(there []etcd.Stored, r worker.Registration, pool string) (create []document.Raw) {
+	for _, d := range Additions(tableOf(there), r.Models, r.Worker.RegisteredBy) {
+		is := func(s etcd.Stored) bool { return s.Key == d.Key } // perhaps a bad one
+		if kind, name, _ := strings.Cut(d.Key, "/"); !slices.ContainsFunc(there, is) && (kind == string(fleet.KindModel) || name == pool) {
 			create = append(create, d)
 		}
 	}
@@ -212,10 +234,10 @@ func lacking(there []etcd.Stored, models []document.Raw, pool string) (create []
 }
 
 // create creates what is lacking, as one change.
-func (r *registry) create(ctx context.Context, models []document.Raw, pool string) error {
+func (r *registry) create(ctx context.Context, s worker.Registration, pool string) error {
 	docs := change.Documents{Client: r.c.Client, Author: etcd.Author{User: author, Host: r.c.Machine, Command: "colonnade register as " + r.c.Node}}
 	done, err := docs.Edit(ctx, func(_ context.Context, there []etcd.Stored) (etcd.Edit, error) {
-		return etcd.Edit{Put: lacking(there, models, pool)}, nil
+		return etcd.Edit{Put: lacking(there, s, pool)}, nil
 	})
 	for _, a := range done.Applied {
 		if a.Created {

@@ -2,13 +2,18 @@ package registration_test
 
 import (
 	"encoding/json"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
+	"colonnade/discovery/engines"
 	"colonnade/discovery/etcd"
 	"colonnade/fleet"
 	"colonnade/fleet/document"
 	"colonnade/internal/testkit"
+	"colonnade/worker/registration"
+	"colonnade/worker/wire"
 )
 
 // The documents of models and pools that are lacking are created as one change by "register"; those that exist stay as they are.
@@ -148,5 +153,87 @@ func TestEngineOfAnotherWorker(t *testing.T) {
 	first.end(nil)
 	if err := second.Stored(s.ctx()); err != nil || s.value("endpoints/ams/other") == "" {
 		t.Errorf("the endpoint is not registered after the end of the other worker: %v", err)
+	}
+}
+
+// A model or an adapter that the engine lists later gets its document, too.
+func TestModelsThatAreListedLater(t *testing.T) {
+	s := start(t)
+	r := s.run(s.config())
+	r.put(state("gpu-7", "llama", 4))
+	later := state("gpu-7", "llama", 4)
+	later.Models = append(later.Models, document.Raw{Key: "models/llama-lora", Value: []byte("type: chat\npool: llama\n")})
+	r.put(later)
+	testkit.WaitFor(t, "the document of the adapter", func() bool { return s.value("models/llama-lora") == "type: chat\npool: llama\n" })
+	r.end(nil)
+}
+
+// By an API key, a worker adds models to pools that no operator's model names, and never takes a name that another model has.
+func TestAdditions(t *testing.T) {
+	t.Parallel()
+	set := document.NewSet()
+	put := func(key, value string) {
+		t.Helper()
+		if err := set.Put(key, []byte(value), 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("models/big", "{pool: operators, aliases: [default, short]}")
+	put("models/mine", "{pool: own, registered_by: gpus 1}")
+	put("models/moved", "{pool: own, registered_by: gpus 1}")
+	f := func(by string, docs []document.Raw, want ...string) {
+		t.Helper()
+		var got []string
+		for _, d := range registration.Additions(set.Table(), docs, by) {
+			got = append(got, d.Key+" "+string(d.Value))
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	model := func(name, text string) document.Raw { return document.Raw{Key: "models/" + name, Value: []byte(text)} }
+	pool := func(name string) document.Raw { return document.Raw{Key: "pools/" + name, Value: []byte("{}")} }
+	const ofKey = "registered_by: gpus 1\n"
+
+	f("gpus 1", []document.Raw{pool("operators"), model("evil", "pool: operators\n"+ofKey)})
+	f("gpus 1", []document.Raw{pool("operators"), model("moved", "pool: operators\n"+ofKey)})
+	f("gpus 1", []document.Raw{pool("own"), model("mine", "pool: own\n"+ofKey), model("lora", "pool: own\n"+ofKey)},
+		"models/mine pool: own\n"+ofKey, "models/lora pool: own\n"+ofKey, "pools/own {}")
+	f("gpus 1", []document.Raw{pool("fresh"), model("default", "pool: fresh\n"+ofKey)})
+	f("gpus 1", []document.Raw{pool("fresh"), model("short:latest", "pool: fresh\naliases: [short]\n"+ofKey)},
+		"models/short:latest pool: fresh\n"+ofKey, "pools/fresh {}")
+	f("gpus 1", []document.Raw{pool("none")})
+	f("", []document.Raw{pool("operators"), model("more", "pool: operators\n"), model("default", "pool: x\n")}, "models/more pool: operators\n", "pools/operators {}")
+
+	var many []document.Raw
+	for i := range 1001 {
+		many = append(many, model(fmt.Sprint("m", i), "pool: many\n"+ofKey))
+	}
+	if got := len(registration.Additions(set.Table(), many, "gpus 1")); got != 998 { // two are there
+		t.Errorf("%d models were added", got)
+	}
+}
+
+// The fields that an API key may set are those that register writes.
+func TestFieldsOfModels(t *testing.T) {
+	t.Parallel()
+	e := &engines.Engine{URL: "http://10.0.0.7:11434", Kind: "ollama", Models: []engines.Model{{Name: "llama:latest", Upstream: "llama:latest", Type: "chat", MaxModelLen: 8, Note: "x"}, {Name: "b", Upstream: "c", Type: "chat", Base: "llama:latest"}}}
+	_, shared, err := engines.Place{Colo: "ams", ID: "e", Pool: "p"}.Register(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, d := range shared {
+		kind, _, _ := strings.Cut(d.Key, "/")
+		fields, _ := document.Fields(d.Key, d.Value)
+		for name := range fields {
+			seen[kind+"."+name] = true
+			if !slices.Contains(wire.Fields(fleet.Kind(kind)), name) {
+				t.Errorf("register writes %s into %s", name, d.Key)
+			}
+		}
+	}
+	if !seen["models.aliases"] || !seen["models.pool"] || !seen["models.type"] || !seen["pools.queue"] {
+		t.Errorf("register writes only %v", seen)
 	}
 }

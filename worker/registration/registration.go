@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,7 +34,7 @@ type Config struct {
 	TTL     time.Duration // of the lease, whole seconds; 0 = etcd.DefaultTTL
 	// Dir is a directory for the lease, so that a worker that was killed need not wait until it has expired; "" = none.
 	Dir string
-	// OnBehalf says that this process registers a worker elsewhere, which may turn to another such process: the newest Run for one boot id has
+	// OnBehalf says that this process registers a worker elsewhere, which may turn to another such process: the newest Run for one boot id and API key has
 	// the place, and an earlier one ends with an error. Run leaves the documents to expire if the cause of its context's end is ErrLapsed.
 	OnBehalf bool
 	Logger   *slog.Logger // nil = nothing is logged
@@ -52,6 +53,7 @@ type registry struct {
 	applied atomic.Int64               // number of the state that the lease has
 	served  atomic.Bool                // the endpoint was stored
 	begun   atomic.Bool                // to put the endpoint: until then no server may send requests because of it
+	waits   atomic.Pointer[error]      // why it cannot be put yet; nil = nothing is known
 
 	mu     sync.Mutex // guards the fields below
 	newest worker.Registration
@@ -103,9 +105,17 @@ func (r *registry) awaitStored(ctx context.Context) error {
 		default:
 		}
 		if !ctxtime.Sleep(ctx, storedInterval) {
-			return fmt.Errorf("etcd has not confirmed the newest state of %s: %w", fleet.KindWorker.Key(r.c.Node), context.Cause(ctx))
+			return fmt.Errorf("etcd has not confirmed the newest state of %s: %w", fleet.KindWorker.Key(r.c.Node), r.whyWaits(ctx))
 		}
 	}
+}
+
+// whyWaits returns why the newest state could not be put before ctx ended.
+func (r *registry) whyWaits(ctx context.Context) error {
+	if why := r.waits.Load(); why != nil {
+		return *why
+	}
+	return context.Cause(ctx)
 }
 
 // unseen reports whether no server has seen the endpoint. Another process may have put it before, if this one registers it on behalf of a worker.
@@ -173,7 +183,10 @@ func (r *registry) newLease() (*etcd.Lease, error) {
 		Client: r.c.Client, Prefix: etcd.DefaultPrefix, Key: fleet.KindWorker.Key(r.c.Node), Value: value, TTL: r.c.TTL, Logger: r.c.Logger, SavedLease: r.file(".lease"),
 	}
 	if r.c.OnBehalf {
-		place.Same = func(there []byte) bool { return workerOf(there).Boot == newest.Worker.Boot }
+		place.Same = func(there []byte) bool { // the boot id is no secret, so the key counts too
+			other := workerOf(there)
+			return other.Boot == newest.Worker.Boot && other.RegisteredBy == newest.Worker.RegisteredBy
+		}
 	}
 	lease := etcd.NewLease(place)
 	r.applied.Store(0)
@@ -200,9 +213,11 @@ func (r *registry) keep(ctx context.Context, lease *etcd.Lease) error {
 
 // follow gives the lease each new state, until ctx ends.
 func (r *registry) follow(ctx context.Context, lease *etcd.Lease) error {
+	var known []string // keys of the models that there are documents of
 	for {
 		newest, number := r.current()
 		if newest.Endpoint.Key != "" && !r.served.Load() {
+			known = keysOf(newest.Models)
 			prepare := func(ctx context.Context) error { return r.prepare(ctx, newest) }
 			if err := r.whenReached(ctx, prepare); err != nil || ctx.Err() != nil {
 				return err
@@ -214,12 +229,33 @@ func (r *registry) follow(ctx context.Context, lease *etcd.Lease) error {
 			return err
 		}
 		r.applied.Store(number)
+		again := (<-chan time.Time)(nil)
+		if r.served.Load() && !containsAll(known, keysOf(newest.Models)) { // the engine lists another one by now
+			if err := r.createLacking(ctx, newest); err == nil {
+				known = keysOf(newest.Models)
+			} else {
+				r.c.Logger.Warn("cannot create the documents of further models; retrying", "error", err)
+				again = time.After(retryInterval)
+			}
+		}
 		select {
 		case <-r.wake:
+		case <-again:
 		case <-ctx.Done():
 			return nil
 		}
 	}
+}
+
+func keysOf(docs []document.Raw) (keys []string) {
+	for _, d := range docs {
+		keys = append(keys, d.Key)
+	}
+	return keys
+}
+
+func containsAll(all, some []string) bool {
+	return !slices.ContainsFunc(some, func(key string) bool { return !slices.Contains(all, key) })
 }
 
 // apply gives the lease a state. If etcd does not take it now, the lease puts it later.
@@ -250,12 +286,14 @@ func (r *registry) whenReached(ctx context.Context, do func(context.Context) err
 		var final finalError
 		switch {
 		case err == nil || ctx.Err() != nil:
+			r.waits.Store(nil)
 			return nil
 		case errors.As(err, &final):
 			return final.error
 		case !failing:
 			r.c.Logger.Warn("cannot register the engine yet; retrying", "error", err)
 		}
+		r.waits.Store(&err)
 		if !ctxtime.Sleep(ctx, retryInterval) {
 			return nil
 		}

@@ -34,6 +34,17 @@ type Request struct {
 	Models []Document `json:"models,omitempty"`
 }
 
+// Fields returns the fields that a worker's documents of models and pools have. An API key with the role worker sets no others.
+func Fields(k fleet.Kind) []string {
+	switch k {
+	case fleet.KindModel:
+		return []string{"type", "pool", "aliases"}
+	case fleet.KindPool:
+		return []string{"queue"}
+	}
+	return nil
+}
+
 // Document is a document as its text, YAML or JSON, so that its comments stay.
 type Document struct {
 	Key  string `json:"key"`
@@ -51,6 +62,8 @@ type Answer struct {
 	TTLSeconds float64 `json:"ttl_seconds"`
 	// Stored reports whether the documents of this PUT stand where the servers of the colo see them.
 	Stored bool `json:"stored"`
+	// Reason says why they do not; empty if they do.
+	Reason string `json:"reason,omitempty"`
 	// InFlight is how many requests servers of the colo may still have on the engine, or more.
 	InFlight int `json:"in_flight"`
 }
