@@ -83,6 +83,18 @@ type memory struct {
 	invalid  error       // of documents of the worker
 	running  func() bool // whether the engine answered when the documents were removed
 	last     bool        // what running returned then
+	setAt    time.Time   // of the newest
+	goneAt   time.Time   // when they were removed
+}
+
+// stood checks that the newest documents stood for a time before they were removed.
+func (m *memory) stood(t *testing.T, atLeast time.Duration) {
+	t.Helper()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if stood := m.goneAt.Sub(m.setAt); stood < atLeast {
+		t.Errorf("the newest documents stood for %v, want %v", stood, atLeast)
+	}
 }
 
 func (m *memory) registry() Registry {
@@ -101,7 +113,7 @@ func (m *memory) registry() Registry {
 			}
 			m.mu.Lock()
 			defer m.mu.Unlock()
-			m.removed = true
+			m.removed, m.goneAt = true, time.Now()
 			if m.running != nil {
 				m.last = m.running()
 			}
@@ -116,6 +128,7 @@ func (m *memory) registry() Registry {
 			}
 			m.invalid = errors.Join(m.invalid, err)
 			m.all = append(m.all, r)
+			m.setAt = time.Now()
 		},
 		Stored: func(ctx context.Context) error {
 			m.mu.Lock()

@@ -6,6 +6,7 @@ import (
 	"syscall"
 	"time"
 
+	"colonnade/fleet"
 	"colonnade/internal/ctxtime"
 	"colonnade/worker/process"
 )
@@ -19,6 +20,7 @@ func (w *Worker) leave(p *process.Process) error {
 		return nil
 	}
 	if p.HasExited() { // by itself
+		w.endedWhileDrained(p)
 		<-p.Ended()
 		return exitError("the engine has ended by itself while it was drained", p.Exit())
 	}
@@ -34,6 +36,20 @@ func (w *Worker) leave(p *process.Process) error {
 	default:
 		return exitError("the engine has ended", exit)
 	}
+}
+
+// endedWhileDrained records the end of an engine that was not asked to end.
+func (w *Worker) endedWhileDrained(p *process.Process) {
+	w.mu.Lock()
+	aborted := w.aborted
+	w.mu.Unlock()
+	if aborted {
+		return
+	}
+	w.update(func(s *state) {
+		s.addIncident(fleet.Incident{Kind: fleet.IncidentEngineExit, Detail: fmt.Sprintf("%s, while it was drained", p.Exit())})
+	})
+	w.awaitSeen()
 }
 
 func exitError(what string, exit process.Exit) error {

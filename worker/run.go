@@ -105,12 +105,23 @@ func (w *Worker) checkFree(ctx context.Context) error {
 		w.c.URL, what)
 }
 
-// lost ends the worker of an engine that has ended and is not started again. The incident gets a moment to be seen before the documents go.
-func (w *Worker) lost(p *process.Process, f following) error {
-	w.gone(f, fmt.Sprintf("the engine has ended (%s)", p.Exit()))
+// seenTime is how long an incident stands in the worker's document before that goes: servers take changes that come together as one, and would
+// not see it.
+const seenTime = 2 * time.Second
+
+// awaitSeen waits until servers have seen the newest document, with an incident, or may not see it for long.
+func (w *Worker) awaitSeen() {
 	stored, cancel := context.WithTimeout(w.lifetime, firstStored)
 	defer cancel()
-	_ = w.c.Registry.Stored(stored)
+	if w.c.Registry.Stored(stored) == nil {
+		ctxtime.Sleep(w.lifetime, seenTime)
+	}
+}
+
+// lost ends the worker of an engine that has ended and is not started again.
+func (w *Worker) lost(p *process.Process, f following) error {
+	w.gone(f, fmt.Sprintf("the engine has ended (%s)", p.Exit()))
+	w.awaitSeen()
 	<-p.Ended()
 	return exitError("the engine has ended", p.Exit())
 }

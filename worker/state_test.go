@@ -202,5 +202,7 @@ func TestCommandIsShownWithoutSecrets(t *testing.T) {
 	f("vllm serve m --tokenizer t --max-num-batched-tokens 8", "vllm", "serve", "m", "--tokenizer", "t", "--max-num-batched-tokens", "8")
 	f("vllm serve m --api-key … --port 8000", "vllm", "serve", "m", "--api-key", "sk-1", "--port", "8000")
 	f("x --api_key=… --hf-token=… -api-key", "x", "--api_key=sk-1", "--hf-token=hf_1", "-api-key")
+	f("docker run --env=HF_TOKEN=… --env=A=b", "docker", "run", "--env=HF_TOKEN=hf_1=x", "--env=A=b")
+	f("sh -c A=b HF_TOKEN=…", "sh", "-c", "A=b HF_TOKEN=hf_1 vllm serve m")
 	f("docker run -e HF_TOKEN=… -e HF_TOKEN -e N=1 key", "docker", "run", "-e", "HF_TOKEN=hf_1", "-e", "HF_TOKEN", "-e", "N=1", "key")
 }

@@ -94,6 +94,10 @@ func TestEngineEndsWhileItIsDrained(t *testing.T) {
 	r.await(fleet.WorkerDraining)
 	_ = syscall.Kill(r.process().PID, syscall.SIGTERM)
 	r.endsWith(9, "the engine has ended by itself while it was drained (exit status 9)")
+	if i := r.store.newest().Worker.Incidents; len(i) != 1 || i[0].Kind != fleet.IncidentEngineExit || i[0].Detail != "exit status 9, while it was drained" {
+		t.Errorf("%+v", i)
+	}
+	r.store.stood(t, seenTime)
 }
 
 func TestExitStatusPassesThrough(t *testing.T) {
@@ -121,6 +125,7 @@ func TestExitStatusPassesThrough(t *testing.T) {
 		if len(got.Incidents) != 1 || got.Incidents[0].Kind != fleet.IncidentEngineExit {
 			t.Errorf("%+v", got)
 		}
+		r.store.stood(t, seenTime)
 	})
 	t.Run("of a command that is missing", func(t *testing.T) {
 		t.Parallel()
@@ -302,6 +307,9 @@ func TestAbortKillsTheEngine(t *testing.T) {
 	r.await(fleet.WorkerDraining)
 	r.Abort()
 	r.endsWith(137, "by itself while it was drained (signal: killed)")
+	if i := r.store.newest().Worker.Incidents; len(i) != 0 {
+		t.Errorf("%+v", i)
+	}
 	if listens(r.c.URL) {
 		t.Error("the engine is left")
 	}
