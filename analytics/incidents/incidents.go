@@ -20,6 +20,8 @@ const (
 	maxAge = 24 * time.Hour
 	// maxKnown is how many workers without a document are remembered, so that one that returns is not reported twice.
 	maxKnown = 10_000
+	// coloRate is how many events of incidents a server writes each second for all workers, whose names cost nothing, after coloBurst at once.
+	coloRate, coloBurst = 10, 1000
 )
 
 // Config is what a reporter needs.
@@ -35,6 +37,7 @@ type Config struct {
 type Reporter struct {
 	config  Config
 	written map[string]*written // by worker
+	pace    *rate.Limiter       // of all events
 }
 
 // written is up to where the incidents of a worker were reported.
@@ -45,7 +48,9 @@ type written struct {
 }
 
 // New returns a reporter that has reported nothing.
-func New(c Config) *Reporter { return &Reporter{config: c, written: map[string]*written{}} }
+func New(c Config) *Reporter {
+	return &Reporter{config: c, written: map[string]*written{}, pace: rate.NewLimiter(coloRate, coloBurst)}
+}
 
 // Run reports incidents until ctx is done.
 func (r *Reporter) Run(ctx context.Context) error {
@@ -92,7 +97,7 @@ func (r *Reporter) reportWorker(t *fleet.Table, w *fleet.Worker, now time.Time) 
 			continue
 		}
 		if now.Sub(incident.Time) < maxAge {
-			if !before.pace.AllowN(now, 1) {
+			if !before.pace.AllowN(now, 1) || !r.pace.AllowN(now, 1) {
 				return // the next report goes on, with what the document has then
 			}
 			r.config.Append(r.event(t, w, incident))

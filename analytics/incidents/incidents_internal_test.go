@@ -123,3 +123,19 @@ func TestIncidentsAreBounded(t *testing.T) {
 	}
 	r.wrote(t, "what the document still has", fleet.MaxIncidents, flood(1+99*fleet.MaxIncidents), time.Minute)
 }
+
+// Workers with ever new names cannot fill the journal, and what waits is written later.
+func TestIncidentsOfManyWorkersAreBounded(t *testing.T) {
+	t.Parallel()
+	r := newReporter("a")
+	var last *fleet.Table
+	for n := range 100 {
+		name := fmt.Sprint("workers/w", n)
+		last = tableOf(t, name, workerDocument("ams", "1", 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16))
+		r.report(last, noticed)
+	}
+	if len(r.events) != coloBurst {
+		t.Errorf("%d incidents at once were written, want %d", len(r.events), coloBurst)
+	}
+	r.wrote(t, "what the last document still has", fleet.MaxIncidents, last, time.Minute)
+}
