@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -103,8 +104,12 @@ func follow(out *printer, library string, interval time.Duration) error {
 func followEvents(out *printer, driver *nvml.Driver, interval time.Duration) error {
 	for {
 		event, ok, err := driver.Wait(interval)
-		if err != nil {
-			return nil //nolint:nilerr // the readings go on without events
+		switch {
+		case errors.Is(err, nvml.ErrNoEvents):
+			return nil // the readings go on, and say it
+		case err != nil:
+			time.Sleep(interval)
+			continue
 		}
 		if !ok {
 			continue

@@ -36,6 +36,8 @@ type Reading struct {
 	CUDA   string    `json:"cuda,omitempty"`   // newest version of CUDA that the driver supports
 	GPUs   []GPU     `json:"gpus,omitempty"`
 	None   string    `json:"none,omitempty"` // why nothing is known; "" = something is
+	// NoEvents says why events cannot be seen; "" = they are.
+	NoEvents string `json:"no_events,omitempty"`
 }
 
 // GPU is the state of one GPU. A figure that the GPU or its driver does not have is nil.
@@ -133,7 +135,7 @@ func (l Line) check() error {
 		return checkTexts(e.GPU)
 	}
 	r := l.Reading
-	if err := checkTexts(r.Driver, r.CUDA, r.None); err != nil {
+	if err := checkTexts(r.Driver, r.CUDA, r.None, r.NoEvents); err != nil {
 		return err
 	}
 	if len(r.GPUs) > MaxGPUs {

@@ -68,7 +68,7 @@ static int field(device d, const char *key, char *to, size_t size) {
 }
 
 // begin is the first statement of each call: "hang FUNCTION" makes it hang, "die FUNCTION" ends the process, and
-// "gpu N FUNCTION status NUMBER" makes it fail.
+// "fail FUNCTION NUMBER" and "gpu N FUNCTION status NUMBER" make it fail.
 static status begin(device d, const char *function) {
 	char key[96], value[32];
 	snprintf(key, sizeof key, "hang %s", function);
@@ -77,6 +77,8 @@ static status begin(device d, const char *function) {
 	}
 	snprintf(key, sizeof key, "die %s", function);
 	if (find(key, value, sizeof value)) abort();
+	snprintf(key, sizeof key, "fail %s", function);
+	if (find(key, value, sizeof value)) return atoi(value);
 	if (d) {
 		snprintf(key, sizeof key, "%s status", function);
 		if (field(d, key, value, sizeof value)) return atoi(value);
@@ -355,11 +357,15 @@ struct event {
 	unsigned gi, ci;
 };
 
+// A set whose wait has failed says nothing any more, as that of a driver whose GPU is lost: another one has to be made.
 static char event_set;
+static int failed_set, registered[GPUS];
 
 status nvmlEventSetCreate(char **to) {
 	BEGIN(NULL);
 	*to = &event_set;
+	failed_set = 0;
+	memset(registered, 0, sizeof registered);
 	return OK;
 }
 
@@ -372,6 +378,7 @@ status nvmlDeviceGetSupportedEventTypes(device d, unsigned long long *to) {
 status nvmlDeviceRegisterEvents(device d, unsigned long long types, char *set) {
 	(void)types, (void)set;
 	BEGIN(d);
+	registered[d - gpus] = 1;
 	return OK;
 }
 
@@ -384,7 +391,7 @@ static int next_event(struct event *to) {
 	for (char *at = text; !found && (at = strstr(at, "\nevent ")) != NULL; at++) {
 		to->gi = to->ci = 0xFFFFFFFF;
 		if (sscanf(at, "\nevent %d %d %llu %llu %u %u", &number, &gpu, &to->type, &to->data, &to->gi, &to->ci) < 4) continue;
-		if (number < 0 || number >= MAX_EVENTS || done[number]) continue;
+		if (number < 0 || number >= MAX_EVENTS || done[number] || !registered[gpu]) continue;
 		done[number] = found = 1;
 		to->d = &gpus[gpu];
 	}
@@ -392,9 +399,17 @@ static int next_event(struct event *to) {
 	return found;
 }
 
-status nvmlEventSetWait_v2(char *set, struct event *to, unsigned timeout_ms) {
+status nvmlEventSetFree(char *set) {
 	(void)set;
 	BEGIN(NULL);
+	return OK;
+}
+
+status nvmlEventSetWait_v2(char *set, struct event *to, unsigned timeout_ms) {
+	(void)set;
+	status failed = begin(NULL, __func__);
+	if (failed) failed_set = failed;
+	if (failed_set) return failed_set;
 	for (unsigned waited = 0;; waited += 20) {
 		if (next_event(to)) return OK;
 		if (waited >= timeout_ms) return TIMEOUT;

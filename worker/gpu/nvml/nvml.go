@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/NVIDIA/go-nvml/pkg/dl"
@@ -29,8 +30,12 @@ type Driver struct {
 	library       nvml.Interface
 	has           map[string]bool // functions beside the required ones
 	version, cuda string
-	events        nvml.EventSet // nil = the driver reports no events
 	known         map[int]identity
+	noEvents      atomic.Pointer[string] // why there are no events; nil = there are
+
+	// Owned by Open and Wait, one after the other.
+	events  nvml.EventSet          // nil = no GPU reports events
+	devices map[nvml.Device]string // UUIDs of the GPUs with events, which a GPU that is lost does not say any more; nil = there never was one
 }
 
 // identity is what a GPU keeps, also when it does not answer any more.
@@ -44,7 +49,7 @@ func Open(path string) (*Driver, error) {
 	if err := probe(path); err != nil {
 		return nil, err
 	}
-	d := &Driver{library: nvml.New(nvml.WithLibraryPath(path)), known: map[int]identity{}}
+	d := &Driver{library: nvml.New(nvml.WithLibraryPath(path)), known: map[int]identity{}, devices: map[nvml.Device]string{}}
 	if status := d.library.Init(); status != nvml.SUCCESS {
 		return nil, fmt.Errorf("the driver of the GPUs is not ready: %s", statusText(status))
 	}
@@ -55,7 +60,10 @@ func Open(path string) (*Driver, error) {
 	if n, status := d.cudaVersion(); status == nvml.SUCCESS {
 		d.cuda = fmt.Sprintf("%d.%d", n/1000, n%1000/10)
 	}
-	d.register()
+	if d.register(); d.events == nil {
+		d.devices = nil
+		_ = d.setNoEvents(ErrNoEvents)
+	}
 	return d, nil
 }
 
@@ -80,7 +88,7 @@ var optional = []string{"nvmlDeviceGetMemoryInfo_v2", "nvmlSystemGetCudaDriverVe
 	"nvmlDeviceGetRetiredPagesPendingStatus", "nvmlDeviceGetFieldValues", "nvmlDeviceGetMigMode", "nvmlDeviceGetMaxMigDeviceCount",
 	"nvmlDeviceGetMigDeviceHandleByIndex", "nvmlDeviceGetGpuInstanceId", "nvmlDeviceGetComputeInstanceId",
 	"nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetComputeRunningProcesses_v2", "nvmlDeviceGetComputeRunningProcesses_v3",
-	"nvmlEventSetCreate", "nvmlEventSetWait_v2", "nvmlDeviceRegisterEvents", "nvmlDeviceGetSupportedEventTypes"}
+	"nvmlEventSetCreate", "nvmlEventSetFree", "nvmlEventSetWait_v2", "nvmlDeviceRegisterEvents", "nvmlDeviceGetSupportedEventTypes"}
 
 func lookUp(library nvml.Interface) map[string]bool {
 	found := map[string]bool{}
@@ -97,13 +105,17 @@ func (d *Driver) cudaVersion() (int, nvml.Return) {
 	return d.library.SystemGetCudaDriverVersion_v2()
 }
 
-// register asks for the events of all GPUs. A driver or a GPU that has none is read all the same.
+// register asks for the events of all GPUs, again after a failure. A driver or a GPU that has none is read all the same.
 func (d *Driver) register() {
 	for _, name := range []string{"nvmlEventSetCreate", "nvmlEventSetWait_v2", "nvmlDeviceRegisterEvents", "nvmlDeviceGetSupportedEventTypes"} {
 		if !d.has[name] {
 			return
 		}
 	}
+	if d.events != nil && d.has["nvmlEventSetFree"] {
+		d.library.EventSetFree(d.events)
+	}
+	d.events = nil
 	set, status := d.library.EventSetCreate()
 	if status != nvml.SUCCESS {
 		return
@@ -113,45 +125,70 @@ func (d *Driver) register() {
 		return
 	}
 	for i := range min(count, gpu.MaxGPUs) {
-		device, status := d.library.DeviceGetHandleByIndex(i)
-		if status != nvml.SUCCESS {
-			continue
-		}
-		const wanted = nvml.EventTypeXidCriticalError | nvml.EventTypeDoubleBitEccError
-		supported, status := device.GetSupportedEventTypes()
-		if status == nvml.SUCCESS && device.RegisterEvents(supported&wanted, set) == nvml.SUCCESS {
+		if device, status := d.library.DeviceGetHandleByIndex(i); status == nvml.SUCCESS && d.registerDevice(device, set) {
 			d.events = set
 		}
 	}
 }
 
-// errNoEvents is what Wait returns if no GPU reports events.
-var errNoEvents = errors.New("no GPU reports events")
+// registerDevice adds the events of one GPU to a set, and reports whether it has any.
+func (d *Driver) registerDevice(device nvml.Device, set nvml.EventSet) bool {
+	const wanted = nvml.EventTypeXidCriticalError | nvml.EventTypeDoubleBitEccError
+	supported, status := device.GetSupportedEventTypes()
+	if status != nvml.SUCCESS || device.RegisterEvents(supported&wanted, set) != nvml.SUCCESS {
+		return false
+	}
+	if uuid, status := device.GetUUID(); status == nvml.SUCCESS {
+		d.devices[device] = uuid
+	}
+	return true
+}
 
-// Wait waits so long for an event of any GPU. An error is for good.
+// Wait waits so long for an event of any GPU. An error other than [ErrNoEvents] may pass, as one because a GPU is lost: the events of the others
+// are asked for again, and the caller should pause before it calls Wait again.
 func (d *Driver) Wait(longest time.Duration) (e gpu.Event, ok bool, err error) {
+	if d.events == nil && d.devices == nil {
+		return gpu.Event{}, false, ErrNoEvents
+	}
 	if d.events == nil {
-		return gpu.Event{}, false, errNoEvents
+		if d.register(); d.events == nil {
+			return gpu.Event{}, false, d.setNoEvents(errors.New("no GPU reports events any more"))
+		}
 	}
 	data, status := d.library.EventSetWait(d.events, uint32(longest.Milliseconds()))
 	switch {
 	case status == nvml.ERROR_TIMEOUT:
+		d.noEvents.Store(nil)
 		return gpu.Event{}, false, nil
 	case status != nvml.SUCCESS:
-		return gpu.Event{}, false, errors.New("events of GPUs cannot be waited for: " + statusText(status))
+		d.register()
+		return gpu.Event{}, false, d.setNoEvents(errors.New("events of GPUs cannot be waited for: " + statusText(status)))
 	}
-	e = gpu.Event{Time: time.Now(), GPUInstance: data.GpuInstanceId, Compute: data.ComputeInstanceId}
+	d.noEvents.Store(nil)
+	e, ok = d.eventOf(data)
+	return e, ok, nil
+}
+
+// setNoEvents says in readings why there are no events.
+func (d *Driver) setNoEvents(err error) error {
+	text := err.Error()
+	d.noEvents.Store(&text)
+	return err
+}
+
+func (d *Driver) eventOf(data nvml.EventData) (e gpu.Event, ok bool) {
+	e = gpu.Event{Time: time.Now(), GPUInstance: data.GpuInstanceId, Compute: data.ComputeInstanceId, GPU: d.devices[data.Device]}
 	switch data.EventType {
 	case nvml.EventTypeXidCriticalError:
 		e.Xid = data.EventData
 	case nvml.EventTypeDoubleBitEccError:
 	default:
-		return gpu.Event{}, false, nil
+		return gpu.Event{}, false
 	}
 	if uuid, status := data.Device.GetUUID(); status == nvml.SUCCESS {
 		e.GPU = uuid
 	}
-	return e, true, nil
+	return e, true
 }
 
 // statusText says what a status of NVML means. The library's own texts are not asked for: it may not be ready for any call.

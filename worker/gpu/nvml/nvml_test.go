@@ -226,6 +226,24 @@ func TestEvents(t *testing.T) {
 	}
 }
 
+// After a GPU was lost, as which drivers may report by the call that waits for events, the events of the others are still seen, and so is one of
+// the GPU that does not say its UUID any more.
+func TestEventsAfterAGPUIsLost(t *testing.T) {
+	m := nvmltest.NewMachine(t, nvmltest.A100MIG)
+	m.Add("fail nvmlEventSetWait_v2 15", "gpu 0 nvmlDeviceRegisterEvents status 15")
+	p := start(t, "-library", nvmltest.Library(t), "-interval", "20ms")
+	lost := p.next("the failure", func(l gpu.Line) bool { return l.Reading != nil && l.Reading.NoEvents != "" }).Reading.NoEvents
+	if !strings.Contains(lost, "cannot be waited for") || !strings.Contains(lost, "NVML status 15") {
+		t.Errorf("it says %q", lost)
+	}
+	m.Remove("fail ")
+	m.Add("gpu 1 nvmlDeviceGetUUID status 15", "event 1 1 8 79")
+	if e := p.next("event", func(l gpu.Line) bool { return l.Event != nil }).Event; e.GPU != nvmltest.A100Other || e.Xid != 79 {
+		t.Errorf("%+v", e)
+	}
+	p.next("the end of the failure", func(l gpu.Line) bool { return l.Reading != nil && l.Reading.NoEvents == "" })
+}
+
 // Without a library, a driver or a GPU, the program says so in one line, and does not crash.
 func TestNothingToRead(t *testing.T) {
 	dir := t.TempDir()

@@ -28,6 +28,9 @@ func (d *Driver) Read() gpu.Reading {
 	if count == 0 {
 		r.None = "the driver sees no GPU"
 	}
+	if why := d.noEvents.Load(); why != nil {
+		r.NoEvents = *why
+	}
 	return r
 }
 

@@ -75,6 +75,7 @@ type source struct {
 	verdicts gpu.Verdicts
 	found    listener
 	said     string           // the last reason that was logged
+	noEvents string           // the last reason why events are not seen
 	state    worker.GPUState  // reported last, without incidents
 	began    bool             // something was reported
 	waiting  []fleet.Incident // not reported yet
@@ -126,6 +127,7 @@ func (s *source) take(l gpu.Line, engine worker.EngineProcess, report func(worke
 	} else {
 		found = s.verdicts.Reading(*l.Reading)
 		s.log(*l.Reading)
+		s.logEvents(*l.Reading)
 		s.update(*l.Reading, engine)
 	}
 	s.mu.Lock()
@@ -154,6 +156,18 @@ func (s *source) log(r gpu.Reading) {
 		return
 	}
 	s.logger.Info("reading GPUs", "gpus", len(r.GPUs), "driver", r.Driver)
+}
+
+// logEvents says once why errors of GPUs are not seen as they happen, and once that they are again.
+func (s *source) logEvents(r gpu.Reading) {
+	if r.None != "" || r.NoEvents == s.noEvents {
+		return
+	}
+	if s.noEvents = r.NoEvents; r.NoEvents != "" {
+		s.logger.Warn("errors of GPUs are not seen as they happen", "reason", r.NoEvents)
+		return
+	}
+	s.logger.Info("errors of GPUs are seen again as they happen")
 }
 
 // update keeps a reading and what the engine uses of it.
