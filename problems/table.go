@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"colonnade/fleet"
 	"colonnade/internal/wording"
@@ -38,7 +39,7 @@ func OfTable(t *fleet.Table, scope Scope) []Problem {
 	if f.sees(fleet.KindPool) {
 		f.list.AddPools(t)
 	}
-	f.list.Add(OfWorkers(t, scope.Colo)...)
+	f.list.Add(OfWorkers(t, scope.Colo, time.Now())...)
 	return f.list.All()
 }
 

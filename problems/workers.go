@@ -5,15 +5,19 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"colonnade/fleet"
 	"colonnade/internal/wording"
 	"colonnade/reasons"
 )
 
-// OfWorkers returns what the workers of a colo report, of all colos if it is empty: engines that get no requests, and GPUs that are broken. The
-// text has no time, so that it is the same as long as nothing changes.
-func OfWorkers(t *fleet.Table, colo string) []Problem {
+// LongStart is how long an engine may start, until that is a problem: large models are loaded, and compiled, for long.
+const LongStart = 30 * time.Minute
+
+// OfWorkers returns what the workers of a colo report, of all colos if it is empty: engines that get no requests, or have not answered since their
+// start for [LongStart], and GPUs that are broken. The text has no time, so that it is the same as long as nothing changes.
+func OfWorkers(t *fleet.Table, colo string, now time.Time) []Problem {
 	var workers []*fleet.Worker
 	for _, w := range t.Workers() {
 		if colo == "" || w.Colo == colo {
@@ -28,6 +32,9 @@ func OfWorkers(t *fleet.Table, colo string) []Problem {
 		case explained[w]:
 		case e.State == fleet.WorkerOut:
 			l.Warnf(reasons.EngineOut, key, "%s: %s gets no requests: %s", key, engineOf(w), cmp.Or(e.Reason, "its worker gives no reason"))
+		case e.State == fleet.WorkerStarting && !e.Since.IsZero() && now.Sub(e.Since) >= LongStart:
+			l.Warnf(reasons.EngineOut, key, "%s: %s gets no requests: it has been starting for more than %v: %s", key, engineOf(w), LongStart,
+				cmp.Or(e.Reason, "its worker gives no reason"))
 		case e.State == fleet.WorkerBackoff:
 			l.Warnf(reasons.EngineRestarting, key, "%s: %s has ended by itself, and is started again after a pause (%s so far): %s", key, engineOf(w),
 				wording.Count(e.Restarts, "restart"), cmp.Or(e.Reason, "its worker gives no reason"))

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"colonnade/problems"
 	"colonnade/reasons"
@@ -23,7 +24,7 @@ func TestProblemsOfWorkers(t *testing.T) {
 	const serving, out, backoff = `"state":"serving"`, `"state":"out","reason":"no answer"`, `"state":"backoff","reason":"exit status 1"`
 	f := func(colo string, docs []string, want ...string) {
 		t.Helper()
-		found := problems.OfWorkers(table(t, docs...), colo)
+		found := problems.OfWorkers(table(t, docs...), colo, time.Date(2026, 11, 23, 12, 30, 0, 0, time.UTC))
 		var got []string
 		for _, p := range found {
 			got = append(got, p.Text+" | "+p.Effect)
@@ -38,6 +39,9 @@ func TestProblemsOfWorkers(t *testing.T) {
 	effect := func(kind string) string { return " | " + reasons.ProblemOf(kind).Effect }
 	f("", []string{"workers/a", worker("e", serving, "GPU-a", "")})
 	f("", []string{"workers/a", worker("e", `"state":"starting"`, "GPU-a", ""), "workers/b", worker("f", `"state":"draining"`, "GPU-b", "")})
+	f("", []string{"workers/a", worker("e", `"state":"starting","since":"2026-11-23T12:00:01Z"`, "GPU-a", "")})
+	f("", []string{"workers/a", worker("e", `"state":"starting","since":"2026-11-23T12:00:00Z","reason":"waiting"`, "GPU-a", "")},
+		"workers/a: endpoints/ams/e of pool p gets no requests: it has been starting for more than 30m0s: waiting"+effect(reasons.EngineOut))
 	f("", []string{"workers/a", worker("e", out, "GPU-a", "")},
 		"workers/a: endpoints/ams/e of pool p gets no requests: no answer"+effect(reasons.EngineOut))
 	f("", []string{"workers/a", worker("e", backoff, "GPU-a", "")},

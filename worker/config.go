@@ -31,10 +31,14 @@ type Config struct {
 
 	Command []string // that starts the engine; none = it runs already, and is never stopped
 	Restart bool     // the engine when it has ended by itself
+	// KillCommand is run by sh where the engine is killed, for what no signal reaches, such as a container; "" = none.
+	KillCommand string
 
 	Drain       time.Duration // longest time that requests in flight may take at the end
 	StopTimeout time.Duration // longest time from SIGTERM to SIGKILL
-	HungAfter   time.Duration // time without an answer after which an engine counts as hung; 0 = DefaultHungAfter, and less = never
+	// StartTimeout is the time without a first answer after which an engine that the worker has started is ended; 0 = none.
+	StartTimeout time.Duration
+	HungAfter    time.Duration // time without an answer after which an engine counts as hung; 0 = DefaultHungAfter, and less = never
 
 	Admin          net.Listener      // of the admin pages, which Run closes; nil = none
 	AdminHosts     []string          // names under which they are reached, besides localhost and IP addresses

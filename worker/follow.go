@@ -35,7 +35,10 @@ func (w *Worker) follow(ctx context.Context, p *process.Process) (f following) {
 	running, cancel := whileRunning(ctx, p)
 	defer cancel()
 	hung := false
-	if f.err = w.await(running, p == nil); f.err == nil && running.Err() == nil {
+	switch f.err = w.awaitStart(running, p == nil); {
+	case errors.Is(f.err, errStartTimeout):
+		f.err, hung = nil, true
+	case f.err == nil && running.Err() == nil:
 		f.well, hung = w.watch(running, p != nil)
 	}
 	switch {
@@ -63,6 +66,25 @@ func whileRunning(ctx context.Context, p *process.Process) (context.Context, con
 		}()
 	}
 	return ctx, cancel
+}
+
+var errStartTimeout = errors.New("the engine has not answered within -start-timeout")
+
+// awaitStart is await within StartTimeout, for an engine that the worker has started.
+func (w *Worker) awaitStart(ctx context.Context, runs bool) error {
+	if runs || w.c.StartTimeout <= 0 {
+		return w.await(ctx, runs)
+	}
+	limited, cancel := context.WithTimeoutCause(ctx, w.c.StartTimeout, errStartTimeout)
+	defer cancel()
+	if err := w.await(limited, false); err != nil || !errors.Is(context.Cause(limited), errStartTimeout) {
+		return err
+	}
+	w.update(func(s *state) {
+		s.addIncident(fleet.Incident{Kind: fleet.IncidentEngineHung, Detail: fmt.Sprintf("%v %v: %s", errStartTimeout, w.c.StartTimeout, s.waiting)})
+		s.backoff = fmt.Sprintf("%v %v and is ended", errStartTimeout, w.c.StartTimeout)
+	})
+	return errStartTimeout
 }
 
 // await asks the engine what it is until it answers. The first answer of something that is no engine is an error, if it runs already.

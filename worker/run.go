@@ -55,7 +55,7 @@ func (w *Worker) start(ctx context.Context, first bool) (*process.Process, error
 	if w.aborted {
 		return nil, errAborted
 	}
-	p, err := process.Start(process.Config{Command: w.c.Command, Prefix: enginePrefix, Stdout: w.c.Stdout, Stderr: w.c.Stderr})
+	p, err := process.Start(process.Config{Command: w.c.Command, KillCommand: w.c.KillCommand, Prefix: enginePrefix, Stdout: w.c.Stdout, Stderr: w.c.Stderr})
 	if err != nil {
 		return nil, err
 	}

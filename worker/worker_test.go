@@ -314,3 +314,18 @@ func TestAbortKillsTheEngine(t *testing.T) {
 		t.Error("the engine is left")
 	}
 }
+
+// An engine that never answers is ended and started again, if that is wanted.
+func TestStartTimeout(t *testing.T) {
+	t.Parallel()
+	r := begin(t, Config{URL: etcdtest.FreeAddress(t), Command: []string{"sleep", "1000"}, Restart: true, StartTimeout: 100 * time.Millisecond, StopTimeout: time.Second}, &memory{})
+	got := r.await(fleet.WorkerBackoff)
+	testkit.WaitFor(t, "another start", func() bool { return r.store.newest().Worker.Engine.Restarts >= 1 })
+	if i := got.Worker.Incidents; len(i) != 1 || i[0].Kind != fleet.IncidentEngineHung || !strings.HasPrefix(i[0].Detail, "the engine has not answered within -start-timeout 100ms: waiting for ") {
+		t.Errorf("%+v", i)
+	}
+	r.stop()
+	if err := r.end(); err != nil {
+		t.Error(err)
+	}
+}

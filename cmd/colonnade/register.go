@@ -79,6 +79,10 @@ func newRegister() *cli.Command {
 			&cli.DurationFlag{Name: "drain", Value: time.Minute, Destination: &c.Drain, Validator: notNegative, Usage: "longest time that running requests may take after SIGTERM"},
 			&cli.DurationFlag{Name: "stop-timeout", Value: 30 * time.Second, Destination: &c.StopTimeout, Validator: notNegative,
 				Usage: "longest time that the engine may take to end, before it is killed"},
+			&cli.DurationFlag{Name: "start-timeout", Destination: &c.StartTimeout, Validator: notNegative,
+				Usage: "longest time from the start of the engine to its first answer, before it is ended and started again; 0: any"},
+			&cli.StringFlag{Name: "kill-command", Destination: &c.KillCommand,
+				Usage: "`COMMAND` of a shell that is run when the engine is killed, such as \"docker kill NAME\" for a container, which no signal reaches"},
 			&cli.BoolFlag{Name: "debug", Destination: &r.debug, Usage: "log at level debug"},
 		},
 		Description: `With a COMMAND, starts the engine, waits until it answers, finds out what it is and which models

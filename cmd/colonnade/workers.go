@@ -87,7 +87,7 @@ func (p *poller) pollWorkers(ctx context.Context, q *poolQuery) (*workersState, 
 	} else if p.listErr != "" {
 		l.Errorf(reasons.StoreSilent, "", "%s", p.listErr)
 	}
-	l.Add(problems.OfWorkers(fleet.NewTable(fleet.Contents{Workers: slices.Clone(workers)}), q.colo)...)
+	l.Add(problems.OfWorkers(fleet.NewTable(fleet.Contents{Workers: slices.Clone(workers)}), q.colo, time.Now())...)
 	workers = slices.DeleteFunc(slices.Clone(workers), func(w *fleet.Worker) bool { return !q.includesWorker(w) })
 	live := p.askWorkers(ctx, workers)
 	return &workersState{Time: time.Now(), Etcd: p.etcd, Machines: machinesOf(workers, live), Problems: l.All()}, ctx.Err()

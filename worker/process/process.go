@@ -1,6 +1,8 @@
 package process
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +18,9 @@ type Config struct {
 	Command        []string // the program and its arguments
 	Prefix         string   // of each line of its output
 	Stdout, Stderr io.Writer
+	// KillCommand is run by sh when the group is killed, and when the process was killed by others: for what no signal reaches, as a container whose
+	// client the process is. "" = none.
+	KillCommand string
 }
 
 // Process is an engine that was started. It is safe for concurrent use.
@@ -24,7 +29,8 @@ type Process struct {
 	outputs []*output
 	exited  chan struct{}
 	ended   chan struct{}
-	exit    Exit // once exited is closed
+	exit    Exit   // once exited is closed
+	kill    func() // runs the kill command, once
 
 	mu       sync.Mutex // guards the field below
 	deadline time.Time  // until which the group may end by itself; zero = it was not asked to end
@@ -67,7 +73,7 @@ func (e *StartError) Unwrap() error { return e.Err }
 
 // Bounds of the end of a process.
 const (
-	killTime   = 10 * time.Second       // from SIGKILL until a process that does not end is given up
+	killTime   = 10 * time.Second       // from SIGKILL until a process that does not end is given up, and of a kill command
 	outputTime = time.Second            // for output that is on its way when the engine has ended
 	groupPause = 20 * time.Millisecond  // between two looks at a group
 	idleFlush  = 500 * time.Millisecond // until the beginning of a line is written although its end has not come
@@ -77,6 +83,7 @@ const (
 func Start(c Config) (*Process, error) {
 	p := &Process{cmd: exec.Command(c.Command[0], c.Command[1:]...), exited: make(chan struct{}), ended: make(chan struct{})}
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	p.kill = sync.OnceFunc(func() { runKillCommand(c) })
 	var mu sync.Mutex // so that no line stands inside another, where both streams go to one place
 	for _, stream := range []struct {
 		to  io.Writer
@@ -176,10 +183,24 @@ func (p *Process) Kill() error {
 	}
 }
 
-// Abort ends the group at once (SIGKILL), and does not wait.
+// Abort ends the group at once (SIGKILL), and waits for nothing but the kill command.
 func (p *Process) Abort() {
 	p.mayEndUntil(time.Now())
 	p.signal(syscall.SIGKILL)
+	p.kill()
+}
+
+// runKillCommand runs the command that ends what no signal reaches. It may find nothing left to end, so its failure is only shown.
+func runKillCommand(c Config) {
+	if c.KillCommand == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), killTime)
+	defer cancel()
+	said, err := exec.CommandContext(ctx, "sh", "-c", c.KillCommand).CombinedOutput()
+	if err != nil && c.Stderr != nil {
+		fmt.Fprintf(c.Stderr, "%sthe kill command has failed: %v: %s\n", c.Prefix, err, bytes.TrimSpace(said))
+	}
 }
 
 // mayEndUntil sets the time that the group has to end by itself. It never becomes later.
@@ -212,6 +233,9 @@ func (p *Process) wait() {
 	_ = p.cmd.Wait() // the state says more
 	p.exit = exitOf(p.cmd.ProcessState)
 	close(p.exited)
+	if s := p.exit.Signal; s != 0 && s != syscall.SIGTERM { // SIGTERM leaves time to end
+		p.kill()
+	}
 	p.awaitGroup()
 	for _, o := range p.outputs {
 		o.end(outputTime)

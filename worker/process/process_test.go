@@ -47,9 +47,14 @@ type child struct {
 
 func start(t *testing.T, script string) *child {
 	t.Helper()
+	return startWith(t, script, "")
+}
+
+func startWith(t *testing.T, script, killCommand string) *child {
+	t.Helper()
 	c := &child{t: t}
 	var err error
-	c.Process, err = Start(Config{Command: []string{"sh", "-c", script}, Prefix: "engine | ", Stdout: &c.out, Stderr: &c.errors})
+	c.Process, err = Start(Config{Command: []string{"sh", "-c", script}, KillCommand: killCommand, Prefix: "engine | ", Stdout: &c.out, Stderr: &c.errors})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -291,4 +296,43 @@ func TestBackoff(t *testing.T) {
 	}
 	f(HealthyAfter, time.Second)
 	f(0, 2*time.Second)
+}
+
+// A command that stands for the client of a container leaves the container behind when it is killed: the kill command ends that.
+func TestKillCommand(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("setsid"); err != nil {
+		t.Skip("needs setsid of util-linux")
+	}
+	f := func(what string, end func(*child)) {
+		t.Helper()
+		file := filepath.Join(t.TempDir(), "container")
+		c := startWith(t, "trap '' TERM; setsid sleep 1000 >/dev/null 2>&1 & echo $! > "+file+".new; mv "+file+".new "+file+"; while :; do sleep 0.05; done", "kill -9 $(cat "+file+")")
+		var pid int
+		testkit.WaitFor(t, "the container", func() bool {
+			text, err := os.ReadFile(file)
+			pid, _ = strconv.Atoi(strings.TrimSpace(string(text)))
+			return err == nil && pid > 0
+		})
+		end(c)
+		<-c.Ended()
+		testkit.WaitFor(t, "the end of the container after "+what, func() bool { return !runs(pid) })
+	}
+	f("a stop", func(c *child) { _ = c.Stop(100 * time.Millisecond) })
+	f("an abort", func(c *child) { c.Abort() })
+	f("a kill by others", func(c *child) { _ = syscall.Kill(c.PID(), syscall.SIGKILL); _ = syscall.Kill(-c.PID(), syscall.SIGKILL) })
+
+	c := startWith(t, "sleep 1000", "echo nothing there; exit 3")
+	c.Abort()
+	<-c.Ended()
+	if got := c.errors.String(); got != "engine | the kill command has failed: exit status 3: nothing there\n" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// runs reports whether a process runs: one that its parent has not waited for does not.
+func runs(pid int) bool {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	_, state, _ := strings.Cut(string(text), ") ")
+	return err == nil && !strings.HasPrefix(state, "Z")
 }
