@@ -218,3 +218,18 @@ func TestRegisterAtServe(t *testing.T) {
 		t.Errorf("with a wrong token: status %d\n%s", got, p.Output())
 	}
 }
+
+// The document of a worker whose admin listener has no address of its own has that of the machine towards etcd, so that others reach it.
+func TestRegisterNamesAnAdminAddressThatOthersReach(t *testing.T) {
+	t.Parallel()
+	r := newRegistered(t)
+	address := etcdtest.FreeAddress(t)
+	p := r.start(address, append([]string{"-admin", "0.0.0.0:0", "--"}, r.engine(address)...)...)
+	testkit.WaitFor(t, "the document", func() bool { return strings.Contains(r.document("workers/gpu-1"), "127.0.0.1:") })
+	if d := r.document("workers/gpu-1"); strings.Contains(d, "[::]") || strings.Contains(d, "0.0.0.0") || !strings.Contains(d, `"admin":"127.0.0.1:`) && !strings.Contains(d, "admin: 127.0.0.1:") {
+		t.Errorf("got %s", d)
+	}
+	if err := p.Stop(syscall.SIGTERM); err != nil {
+		t.Error(err)
+	}
+}

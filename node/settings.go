@@ -166,7 +166,7 @@ func (r *runtime) advertiseAddress() string {
 		return bound
 	}
 	for _, endpoint := range r.config.Etcd {
-		if own, err := localAddress(endpoint); err == nil {
+		if own, err := LocalAddress(endpoint); err == nil {
 			return net.JoinHostPort(own, port)
 		}
 	}
@@ -174,8 +174,8 @@ func (r *runtime) advertiseAddress() string {
 	return bound
 }
 
-// localAddress returns the local address of the route to an endpoint of etcd. It sends nothing.
-func localAddress(endpoint string) (string, error) {
+// LocalAddress returns the local address of the route to an endpoint of etcd. It sends nothing.
+func LocalAddress(endpoint string) (string, error) {
 	target := endpoint
 	if u, err := url.Parse(endpoint); err == nil && u.Host != "" {
 		target = u.Host

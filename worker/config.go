@@ -41,6 +41,7 @@ type Config struct {
 	HungAfter    time.Duration // time without an answer after which an engine counts as hung; 0 = DefaultHungAfter, and less = never
 
 	Admin          net.Listener      // of the admin pages, which Run closes; nil = none
+	AdminAddress   string            // at which others reach them; "" = that of the listener
 	AdminHosts     []string          // names under which they are reached, besides localhost and IP addresses
 	Stdout, Stderr io.Writer         // get the engine's output
 	Report         func(line string) // gets lines for the operator, one after the other; nil = Logger gets them

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -45,7 +46,7 @@ func New(c Config) (*Worker, error) {
 		Engine:   fleet.WorkerEngine{Endpoint: c.ID, Pool: c.Pool, URL: c.URL},
 	}
 	if c.Admin != nil {
-		w.state.worker.Admin = c.Admin.Addr().String()
+		w.state.worker.Admin = cmp.Or(c.AdminAddress, c.Admin.Addr().String())
 	}
 	return w, nil
 }

@@ -126,6 +126,7 @@ func (r *registering) run(ctx context.Context) error {
 		return fmt.Errorf("cannot listen (flag -admin %s): %w; choose another address, or port 0", r.admin, err)
 	}
 	defer r.c.Admin.Close()
+	r.c.AdminAddress = r.reachable(r.c.Admin.Addr().String())
 	w, err := worker.New(r.c)
 	if err != nil {
 		return err

@@ -16,6 +16,7 @@ import (
 	"colonnade/discovery/engines"
 	"colonnade/fleet"
 	"colonnade/fleet/document"
+	"colonnade/node"
 )
 
 // setPlace sets the names under which the engine is registered.
@@ -56,6 +57,21 @@ func (r *registering) warnOfLoopback() {
 		return
 	}
 	r.c.Report(fmt.Sprintf("only colo servers on this machine reach %s: give -url the address that others have for it", r.c.URL))
+}
+
+// reachable returns an address that is bound as others reach it: in place of the wildcard address, it has the machine's address towards etcd or the
+// server, as nodes do.
+func (r *registering) reachable(bound string) string {
+	host, port, err := net.SplitHostPort(bound)
+	if err != nil || !net.ParseIP(host).IsUnspecified() {
+		return bound
+	}
+	for towards := range strings.SplitSeq(cmp.Or(r.servers, r.store.endpoints), ",") {
+		if own, err := node.LocalAddress(towards); err == nil {
+			return net.JoinHostPort(own, port)
+		}
+	}
+	return bound
 }
 
 func isLoopback(rawURL string) bool {

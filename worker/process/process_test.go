@@ -320,7 +320,10 @@ func TestKillCommand(t *testing.T) {
 	}
 	f("a stop", func(c *child) { _ = c.Stop(100 * time.Millisecond) })
 	f("an abort", func(c *child) { c.Abort() })
-	f("a kill by others", func(c *child) { _ = syscall.Kill(c.PID(), syscall.SIGKILL); _ = syscall.Kill(-c.PID(), syscall.SIGKILL) })
+	f("a kill by others", func(c *child) {
+		_ = syscall.Kill(c.PID(), syscall.SIGKILL)
+		_ = syscall.Kill(-c.PID(), syscall.SIGKILL)
+	})
 
 	c := startWith(t, "sleep 1000", "echo nothing there; exit 3")
 	c.Abort()

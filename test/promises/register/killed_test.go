@@ -2,8 +2,11 @@ package register_test
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
+	"colonnade/analytics"
+	"colonnade/analytics/journal"
 	"colonnade/fleet"
 	"colonnade/internal/proctest"
 	"colonnade/internal/testkit"
@@ -93,4 +96,31 @@ func TestOnlyEngineKilled(t *testing.T) {
 	results := load.Stop()
 	results.Check(t, proctest.Refused)
 	finish(f, results)
+}
+
+// The end of an engine that is not started again reaches the journal of a colo server, although its worker ends at once.
+func TestLastEndOfAnEngineIsAnEvent(t *testing.T) {
+	t.Parallel()
+	f := bare(t, proctest.Config{Servers: 2})
+	w := f.StartWorker("gpu-1", "-restart=false")
+	waitRegistered(f, w)
+	w.KillEngine()
+	if err := w.Wait(); err == nil {
+		t.Error("the worker of an engine that was killed ended with success")
+	}
+	var found []analytics.Event
+	testkit.WaitFor(t, "the event", func() bool {
+		found = nil
+		for _, n := range f.Servers {
+			for e, err := range journal.ReadDir(n.Dir) {
+				if err == nil && e.Kind == analytics.KindEngine {
+					found = append(found, e)
+				}
+			}
+		}
+		return len(found) > 0
+	})
+	if e := found[0]; len(found) != 1 || e.Reason != fleet.IncidentEngineExit || e.Worker != "gpu-1" || !strings.HasPrefix(e.Detail, "signal: killed, ") {
+		t.Errorf("got %+v", found)
+	}
 }
