@@ -113,7 +113,7 @@ func (d *Driver) register() {
 		}
 	}
 	if d.events != nil && d.has["nvmlEventSetFree"] {
-		d.library.EventSetFree(d.events)
+		_ = d.library.EventSetFree(d.events) // a driver that has lost a GPU may refuse; the set is not used any more
 	}
 	d.events = nil
 	set, status := d.library.EventSetCreate()
