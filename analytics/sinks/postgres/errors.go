@@ -13,11 +13,27 @@ type wrongTableError struct{ err error }
 
 func (e wrongTableError) Error() string { return e.err.Error() }
 
+// SQLSTATEs that say something about rows or about the table.
+const (
+	notNullViolation = "23502"
+	checkViolation   = "23514"
+	raised           = "P0001" // by a trigger
+)
+
 // isRejected reports whether an error of an insert says that the server refuses the rows themselves: a value that it cannot store, or a
-// constraint.
+// constraint. A column that an operator has added, and a partition that is missing, are no fault of the rows.
 func isRejected(err error) bool {
 	code := stateOf(err)
-	return strings.HasPrefix(code, "22") || strings.HasPrefix(code, "23") || code == "P0001" // raised by a trigger
+	if code == notNullViolation || lacksPartition(err) {
+		return false
+	}
+	return strings.HasPrefix(code, "22") || strings.HasPrefix(code, "23") || code == raised
+}
+
+// lacksPartition reports whether the table has no partition for a row. The server reports this as a violated check without a name.
+func lacksPartition(err error) bool {
+	var server *pgconn.PgError
+	return errors.As(err, &server) && server.Code == checkViolation && server.ConstraintName == ""
 }
 
 // stateOf returns the SQLSTATE of an error, or an empty string if the server has not sent it.
@@ -35,7 +51,12 @@ func (s *Sink) explain(err error) error {
 	if errors.As(err, &wrong) {
 		return err
 	}
+	if lacksPartition(err) {
+		return fmt.Errorf("%s: the table has no partition for the time of some events: %w; create the partition, or a default one", s.table.setting(), err)
+	}
 	switch stateOf(err) {
+	case notNullViolation:
+		return fmt.Errorf("%s: %w; drop its not null", s.table.setting(), err)
 	case "28P01", "28000":
 		if s.password == nil {
 			return fmt.Errorf("user=%s: %w; set credential=env:NAME or credential=file:PATH to the password, and check pg_hba.conf of the server", s.config.User, err)

@@ -244,6 +244,32 @@ func TestShipperSkipsARefusedEvent(t *testing.T) {
 	}
 }
 
+// A partition that is missing, and a column that an operator has added, are no fault of the events: they are kept until the table is right.
+func TestTableThatLacksSomethingKeepsEvents(t *testing.T) {
+	server := pgtest.Start(t)
+	d := connect(t, server)
+	sinktest.Send(t, open(t, server.Address(), "table=pattern"), sinktest.Batch(t, 0, 1))
+	d.exec("create table parts (like pattern including defaults including comments) partition by range (time)", "create unique index on parts (event_id, phase, time)")
+	sink := open(t, server.Address(), "table=parts")
+	sinktest.Fails(t, sink, sinktest.Batch(t, 0, 2), false, "table=parts", "no partition", "create the partition")
+	d.exec("create table parts_default partition of parts default")
+	sinktest.Send(t, sink, sinktest.Batch(t, 0, 2))
+	d.has("parts", 0, 2)
+
+	d.exec("alter table pattern add column region text not null default 'eu'", "alter table pattern alter column region drop default")
+	const said = "events have no value for the columns region"
+	sinktest.Fails(t, open(t, server.Address(), "table=pattern"), sinktest.Batch(t, 1, 2), false, "table=pattern", said, "give each a default")
+	d.exec("alter table pattern alter column region set default 'eu'")
+	sink = open(t, server.Address(), "table=pattern")
+	sinktest.Send(t, sink, sinktest.Batch(t, 1, 2))
+	d.exec("alter table pattern alter column region drop default") // while the sink is connected
+	sinktest.Fails(t, sink, sinktest.Batch(t, 2, 4), false, "table=pattern", `"region"`, "drop its not null")
+	sinktest.Fails(t, sink, sinktest.Batch(t, 2, 4), false, said)
+	d.exec("alter table pattern drop column region")
+	sinktest.Send(t, sink, sinktest.Batch(t, 2, 4))
+	d.has("pattern", 0, 4)
+}
+
 // A table that cannot be made is no fault of the events: they are kept until it can.
 func TestTableCannotBeMade(t *testing.T) {
 	server := pgtest.Start(t)

@@ -29,7 +29,9 @@ func (t table) ensure(ctx context.Context, conn *pgx.Conn) error {
 	case errors.Is(err, pgx.ErrNoRows):
 		err = t.create(ctx, tx)
 	case err == nil:
-		err = t.upgrade(ctx, tx, found)
+		if err = t.upgrade(ctx, tx, found); err == nil {
+			err = t.checkAdded(ctx, tx)
+		}
 	}
 	if err != nil {
 		return err
@@ -60,6 +62,21 @@ func (t table) read(ctx context.Context, tx pgx.Tx) (columns.Table, error) {
 		return nil
 	})
 	return found, err
+}
+
+// checkAdded refuses columns of an operator for which the sink would have to have a value.
+func (t table) checkAdded(ctx context.Context, tx pgx.Tx) error {
+	rows, err := tx.Query(ctx, `select attname from pg_attribute where attrelid = to_regclass($1) and attnum > 0 and not attisdropped
+		and attnotnull and not atthasdef and attidentity = '' and attname <> all($2)`, t.String(), columns.Names(columns.All()))
+	if err != nil {
+		return err
+	}
+	needed, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil || len(needed) == 0 {
+		return err
+	}
+	return wrongTableError{fmt.Errorf("%s: events have no value for the columns %s, which are not null and have no default: give each a default, or drop its not null",
+		t.setting(), strings.Join(needed, ", "))}
 }
 
 func (t table) create(ctx context.Context, tx pgx.Tx) error {
