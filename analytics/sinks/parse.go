@@ -10,6 +10,8 @@ import (
 	"strings"
 )
 
+var errUnreadableSettings = errors.New("has settings that cannot be read: write them as ?a=1&b=2, and escape other characters by %XX")
+
 // Parse reads the URL of a flag -sink. The error names the sink and the setting, and says what to do; it never repeats a password.
 func Parse(raw string) (*Spec, error) {
 	s, err := parse(raw)
@@ -51,18 +53,40 @@ func parse(raw string) (*Spec, error) {
 	return s, s.takeSettings()
 }
 
-// shown returns a URL for error texts.
+// shown returns a URL for error texts, also one that cannot be read: nothing of it that may be a password or a setting.
 func shown(raw string) string {
-	short, _, _ := strings.Cut(raw, "?")
-	if scheme, rest, ok := strings.Cut(short, "://"); ok {
-		if at := strings.LastIndexByte(rest, '@'); at >= 0 {
-			short = scheme + "://…@" + rest[at+1:]
-		}
+	name, rest, isURL := strings.Cut(raw, ":")
+	if scheme := schemeOf(name); scheme == nil || !scheme.opaque {
+		rest = withoutPassword(rest)
+	}
+	short, _, _ := strings.Cut(rest, "?")
+	if isURL {
+		short = name + ":" + short
+	} else {
+		short, _, _ = strings.Cut(name, "?")
 	}
 	if len(short) > 100 {
 		short = short[:100] + "…"
 	}
 	return fmt.Sprintf("%q", short)
+}
+
+var notAPort = regexp.MustCompile(`:[^:/,?\]]*[^:/,?\]0-9][^:/,?\]]*`)
+
+// withoutPassword returns what stands behind the scheme of a URL. A password may have a ?, and a setting an @: of these, nothing is left.
+func withoutPassword(rest string) string {
+	slashes := ""
+	if strings.HasPrefix(rest, "//") {
+		slashes = "//"
+	}
+	at := strings.LastIndexByte(rest, '@')
+	switch {
+	case at >= 0 && strings.Contains(rest[:at], "?"):
+		return slashes + "…"
+	case at >= 0:
+		return slashes + "…" + rest[at:]
+	}
+	return notAPort.ReplaceAllString(rest, ":…") // perhaps a password without the host behind it
 }
 
 // parseURL reads a URL with all its settings in Params.
@@ -95,9 +119,12 @@ func parseURL(raw string) (*Spec, error) {
 	}
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
-		return nil, errors.New("has settings that cannot be read: write them as ?a=1&b=2, and escape other characters by %XX")
+		return nil, errUnreadableSettings
 	}
 	for setting, values := range query {
+		if strings.Contains(setting, "@") { // of a password with a ?
+			return nil, errUnreadableSettings
+		}
 		if len(values) > 1 {
 			return nil, fmt.Errorf("has the setting %s twice", setting)
 		}
