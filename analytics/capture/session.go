@@ -36,6 +36,7 @@ type session struct {
 	dropped atomic.Int64
 	ended   context.Context // by stop, or when the time is over
 	stop    context.CancelFunc
+	begun   sync.WaitGroup // records that are neither queued nor dropped; none is added once over is set
 
 	mu      sync.Mutex // guards the fields below
 	over    bool       // no record begins any more
@@ -60,11 +61,13 @@ func (s *session) begin() *Record {
 	}
 	r := &Record{capture: &s.capture, node: s.node, memory: s.memory, over: s.ended, onEnd: s.enqueue, began: now}
 	s.open[r] = struct{}{}
+	s.begun.Add(1)
 	return r
 }
 
 // enqueue takes a record that has ended.
 func (s *session) enqueue(r *Record) {
+	defer s.begun.Done()
 	s.mu.Lock()
 	delete(s.open, r)
 	s.mu.Unlock()
@@ -89,22 +92,25 @@ func (s *session) run(ctx context.Context) {
 	defer cancel()
 	defer context.AfterFunc(s.ended, func() { time.AfterFunc(lastWrites, cancel) })()
 	s.log.Warn("capturing requests and responses with their content")
-	remind := time.NewTicker(remindEvery)
-	defer remind.Stop()
-	for {
+	var reminding sync.WaitGroup
+	reminding.Go(s.remind)
+	for s.ended.Err() == nil {
 		select {
 		case r := <-s.queue:
 			s.write(writing, r)
-			continue
-		case <-remind.C:
-			s.log.Warn("still capturing requests and responses with their content", "written", s.written.Load(), "dropped", s.dropped.Load())
-			continue
 		case <-s.ended.Done():
 		}
-		break
 	}
 	s.finish(writing)
+	reminding.Wait()
 	s.log.Warn("capture has ended", "written", s.written.Load(), "dropped", s.dropped.Load())
+}
+
+// remind logs that the capture goes on, until it ends, also while a write is tried again and again.
+func (s *session) remind() {
+	for ctxtime.Sleep(s.ended, remindEvery) {
+		s.log.Warn("still capturing requests and responses with their content", "written", s.written.Load(), "dropped", s.dropped.Load())
+	}
 }
 
 // finish ends all open records, and writes what the sink takes until ctx ends.
@@ -119,6 +125,7 @@ func (s *session) finish(ctx context.Context) {
 	for _, r := range open {
 		r.endEarly()
 	}
+	s.begun.Wait() // for a request that ends just now, too
 	for {
 		select {
 		case r := <-s.queue:
