@@ -46,7 +46,7 @@ func (s *Sink) Send(ctx context.Context, b *ship.Batch) error {
 	if err != nil {
 		return err
 	}
-	if err := s.connect(); err != nil {
+	if err := s.connect(ctx); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
@@ -101,8 +101,8 @@ func (s *Sink) publish(ctx context.Context, b *ship.Batch, events []analytics.Ev
 	return nil
 }
 
-// connect makes a connection, unless there is one.
-func (s *Sink) connect() error {
+// connect makes a connection, unless there is one, or gives up when ctx is done.
+func (s *Sink) connect(ctx context.Context) error {
 	if s.conn != nil && s.conn.IsConnected() {
 		return nil
 	}
@@ -111,11 +111,12 @@ func (s *Sink) connect() error {
 	if err != nil {
 		return err
 	}
-	denied := &denial{given: make(chan struct{})}
-	options = append(options, nats.Name("colonnade"), nats.NoReconnect(), nats.Timeout(connectTimeout),
+	denied, dial := &denial{given: make(chan struct{})}, &dialer{ctx: ctx}
+	options = append(options, nats.Name("colonnade"), nats.NoReconnect(), nats.Timeout(connectTimeout), nats.SetCustomDialer(dial), nats.SkipHostLookup(),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { denied.set(err) }),
 		nats.ClosedHandler(func(c *nats.Conn) { denied.set(cmp.Or(c.LastError(), nats.ErrConnectionClosed)) }))
 	conn, err := nats.Connect(s.settings.servers, options...)
+	dial.keep()
 	if err != nil {
 		return s.settings.explain(err)
 	}

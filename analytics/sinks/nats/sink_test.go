@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -182,6 +184,21 @@ func TestSilentServer(t *testing.T) {
 	proxy.Heal()
 	sinktest.Send(t, sink, sinktest.Batch(t, 10, 20))
 	b.has(0, 20)
+}
+
+// Servers that do not answer hold up the end of a process no longer than it allows, however many there are.
+func TestSilentServersAtTheEnd(t *testing.T) {
+	silent := testkit.Serve(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
+	sink := open(t, strings.Join([]string{testkit.Unreachable(t), silent, testkit.Unreachable(t)}, ","), "", sinks.Environment{})
+	for _, after := range []time.Duration{0, 100 * time.Millisecond} {
+		ctx, cancel := context.WithTimeout(t.Context(), after)
+		began := time.Now()
+		err := sink.Send(ctx, sinktest.Batch(t, 0, 10))
+		if took := time.Since(began); err == nil || took > 8*time.Second { // the client would give each server ten seconds
+			t.Errorf("after %v: %v", took, err)
+		}
+		cancel()
+	}
 }
 
 // A batch is sent as a whole before the first acknowledgement has come, however long it is.
