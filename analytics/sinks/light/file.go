@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"colonnade/analytics/ship"
@@ -126,7 +127,11 @@ func (f *file) openFile() error {
 	return nil
 }
 
-// cutTornLine removes what stands behind the last newline, and returns the size.
+// lineBegin is how every event begins.
+const lineBegin = `{"event_id":"`
+
+// cutTornLine removes what stands behind the last newline, and returns the size. Only a part of an event is removed, or zeros, which a loss
+// of power may leave in place of one: the file may be one of another program.
 func cutTornLine(opened *os.File) (int64, error) {
 	info, err := opened.Stat()
 	if err != nil {
@@ -135,7 +140,22 @@ func cutTornLine(opened *os.File) (int64, error) {
 	if !info.Mode().IsRegular() {
 		return 0, errors.New("it is not a regular file")
 	}
-	size := info.Size()
+	end, err := endOfLines(opened, info.Size())
+	if err != nil || end == info.Size() {
+		return end, err
+	}
+	tail := make([]byte, min(info.Size()-end, int64(len(lineBegin))))
+	if _, err := opened.ReadAt(tail, end); err != nil {
+		return 0, err
+	}
+	if tail[0] != 0 && !strings.HasPrefix(lineBegin, string(tail)) {
+		return 0, errors.New("its last line has no end and is no event, so another program writes to it, or has written it: move it away, or name another file")
+	}
+	return end, opened.Truncate(end)
+}
+
+// endOfLines returns the position behind the last newline of a file; 0 if it has none.
+func endOfLines(opened io.ReaderAt, size int64) (int64, error) {
 	room := make([]byte, 64<<10)
 	for end := size; end > 0; {
 		start := max(0, end-int64(len(room)))
@@ -144,16 +164,9 @@ func cutTornLine(opened *os.File) (int64, error) {
 			return 0, err
 		}
 		if i := bytes.LastIndexByte(part, '\n'); i >= 0 {
-			end = start + int64(i) + 1
-			if end < size {
-				return end, opened.Truncate(end)
-			}
-			return size, nil
+			return start + int64(i) + 1, nil
 		}
 		end = start
-	}
-	if size > 0 {
-		return 0, opened.Truncate(0)
 	}
 	return 0, nil
 }

@@ -91,8 +91,31 @@ func TestFileAppendsAfterATornLine(t *testing.T) {
 	f(a+b[:7], a+c)
 	f(b[:7], c)
 	f("", c)
-	f(a+strings.Repeat("x", 200<<10), a+c)
+	f(a+b[:14]+strings.Repeat("x", 200<<10), a+c)
+	f(a+"\x00\x00\x00", a+c)
+	f(a+"{", a+c)
 	f(a, a+c)
+}
+
+// A file of another program stays as it is.
+func TestFileOfAnotherProgram(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "events.jsonl")
+	for _, before := range []string{"x", "[1, 2]", `{"a":1}`, a + `{"events":1}`, a + "x", strings.Repeat("x", 200<<10)} {
+		if err := os.WriteFile(path, []byte(before), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s := open(t, "file:"+path)
+		if err := s.Send(t.Context(), batch("c")); err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "move it away, or name another file") {
+			t.Errorf("%.20q: %v", before, err)
+		}
+		wantFile(t, path, before)
+		if err := os.WriteFile(path, []byte(a), 0o600); err != nil { // the file is moved away, and nothing of it is locked
+			t.Fatal(err)
+		}
+		send(t, s, batch("c"))
+		wantFile(t, path, a+c)
+		_ = s.Close()
+	}
 }
 
 func TestFileRotates(t *testing.T) {
