@@ -3,6 +3,7 @@ package query
 import (
 	"bufio"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/http"
@@ -27,9 +28,10 @@ const (
 	keepAlive      = 10 * time.Second // an empty line shows that a node without events lives
 )
 
-// Headers of an answer. All but HeaderNode come behind the body.
+// Headers of an answer. All but the first two come behind the body.
 const (
 	HeaderNode     = "X-Colonnade-Node"
+	HeaderProcess  = "X-Colonnade-Process"   // random; answers from several addresses with the same one are those of one node
 	HeaderEnd      = "X-Colonnade-End"       // why it ended, one of the constants below; absent: the answer was cut
 	HeaderPosition = "X-Colonnade-Position"  // for the parameter after of the next request
 	HeaderBad      = "X-Colonnade-Bad-Lines" // number of corrupt lines that were left out
@@ -47,6 +49,7 @@ const (
 // requests do not notice it. It reads segments as any other program would, and takes no lock of the journal.
 type Page struct {
 	dir, node string
+	process   string // see HeaderProcess
 	pace      *rate.Limiter
 	readers   chan struct{} // has room for each reader
 	closed    chan struct{}
@@ -55,7 +58,7 @@ type Page struct {
 
 // NewPage returns the page of a node with a data directory; an empty one keeps no events.
 func NewPage(dir, node string) *Page {
-	p := &Page{dir: dir, node: node, pace: rate.NewLimiter(readRate, 1<<20), readers: make(chan struct{}, MaxReaders), closed: make(chan struct{})}
+	p := &Page{dir: dir, node: node, process: rand.Text(), pace: rate.NewLimiter(readRate, 1<<20), readers: make(chan struct{}, MaxReaders), closed: make(chan struct{})}
 	p.close = sync.OnceFunc(func() { close(p.closed) })
 	return p
 }
@@ -66,6 +69,7 @@ func (p *Page) Close() { p.close() }
 // ServeHTTP implements http.Handler.
 func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set(HeaderNode, p.node)
+	w.Header().Set(HeaderProcess, p.process)
 	if p.dir == "" {
 		http.Error(w, "this node keeps no events: it was started without -data-dir", http.StatusNotFound)
 		return

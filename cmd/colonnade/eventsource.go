@@ -7,11 +7,9 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -106,6 +104,9 @@ type events struct {
 	bad     atomic.Int64 // corrupt lines
 	missing []string     // what is not there, with the reason
 	unread  int          // servers that are not registered any more
+
+	mu      sync.Mutex           // guards the field below
+	readers map[string]*eventLog // the log that reads the events of a node's process
 }
 
 // eventLog is the events of a node, or of a directory with those of several. Each call of lines yields those that were not read yet.
@@ -115,6 +116,7 @@ type eventLog struct {
 	lines func(context.Context) iter.Seq2[journal.Line, error]
 	last  func(n int) error // begins with the newest n events
 	lost  bool              // it could not be read to its end
+	again bool              // another log has the same events: its address leads to the same node
 
 	reported bool // that it is lost
 }
@@ -124,7 +126,7 @@ func (s *eventSource) open(ctx context.Context, cmd *cli.Command) (*events, erro
 	if err := s.setTimes(time.Now().In(cmp.Or(s.zone, time.Local))); err != nil {
 		return nil, command.WithStatus(command.StatusUnknown, err)
 	}
-	e := &events{filter: s.filter, reader: newLongPageReader(eventPageTimeout)}
+	e := &events{filter: s.filter, reader: newLongPageReader(eventPageTimeout), readers: map[string]*eventLog{}}
 	useDir, err := s.inDirectory(cmd)
 	switch {
 	case err != nil:
@@ -222,84 +224,6 @@ func (s *eventSource) nodes(ctx context.Context) ([]registration, error) {
 
 func (e *events) close() { e.reader.client.CloseIdleConnections() }
 
-const (
-	eventPageTimeout = 40 * time.Second // a node ends an answer after 20 s
-	eventPageBytes   = 256 << 10        // of one answer, which is kept in memory
-	eventPageRetries = 10               // seconds for which a node with many readers is asked again
-)
-
-// eventNode reads the events of a node page by page, so that no answer waits for this program, and a lost one is asked for again.
-type eventNode struct {
-	registration
-	reader  pageReader
-	request query.PageRequest
-	log     *eventLog
-	events  *events
-}
-
-func (n *eventNode) lines(ctx context.Context) iter.Seq2[journal.Line, error] {
-	return func(yield func(journal.Line, error) bool) {
-		for more := true; more; {
-			body, end, err := n.page(ctx)
-			if err != nil {
-				yield(journal.Line{}, err)
-				return
-			}
-			for line := range strings.Lines(body) {
-				text := []byte(strings.TrimSuffix(line, "\n"))
-				if len(text) > 0 && !yield(journal.Line{JSON: text, Time: journal.TimeOf(text)}, nil) {
-					return
-				}
-			}
-			more = end != query.EndComplete
-		}
-	}
-}
-
-// page reads the next page.
-func (n *eventNode) page(ctx context.Context) (body, end string, err error) {
-	response, text, err := n.ask(ctx)
-	if err != nil {
-		return "", "", err
-	}
-	name := response.Header.Get(query.HeaderNode)
-	switch end = response.Trailer.Get(query.HeaderEnd); {
-	case response.StatusCode == http.StatusNotFound && name != "":
-		return "", "", errors.New(strings.TrimSpace(string(text)))
-	case response.StatusCode == http.StatusNotFound:
-		return "", "", errors.New("it has no page /debug/events: a node of an older version, or another program")
-	case response.StatusCode != http.StatusOK:
-		return "", "", fmt.Errorf("its page /debug/events has the status %d: %.200s", response.StatusCode, strings.TrimSpace(string(text)))
-	case n.Node != "" && name != n.Node:
-		return "", "", fmt.Errorf("node %.100q answers there; %s", name, addressHint(n.Admin))
-	case end == "":
-		return "", "", errors.New("its answer was cut")
-	case strings.HasPrefix(end, "error: "):
-		return "", "", fmt.Errorf("it cannot read its events: %.200s", strings.TrimPrefix(end, "error: "))
-	}
-	bad, _ := strconv.Atoi(response.Trailer.Get(query.HeaderBad))
-	n.events.bad.Add(int64(max(bad, 0)))
-	n.log.node = name
-	n.request.After, n.request.Last = response.Trailer.Get(query.HeaderPosition), -1
-	return string(text), end, nil
-}
-
-// ask asks again while the node has too many readers.
-func (n *eventNode) ask(ctx context.Context) (response *http.Response, text []byte, err error) {
-	for range eventPageRetries {
-		response, text, err = n.reader.fetch(ctx, n.Admin, "/debug/events?"+n.request.Query().Encode())
-		if err != nil || response.StatusCode != http.StatusServiceUnavailable {
-			break
-		}
-		select {
-		case <-time.After(time.Second):
-		case <-ctx.Done():
-			return nil, nil, ctx.Err()
-		}
-	}
-	return response, text, err
-}
-
 // each calls do for every event of every log, one log after the other, and end after each log.
 func (e *events) each(ctx context.Context, do func([]byte) error, end func()) error {
 	for _, l := range e.logs {
@@ -394,19 +318,22 @@ func (e *events) partial(notes io.Writer) error {
 	for _, m := range e.missing {
 		fmt.Fprintln(notes, "missing: "+command.Printable(m))
 	}
-	lost := 0
+	lost, all := 0, 0
 	for _, l := range e.logs {
 		if l.lost {
 			lost++
+		}
+		if !l.again {
+			all++
 		}
 	}
 	switch {
 	case lost+e.unread == 0:
 		return nil
-	case lost > 0 && lost == len(e.logs):
+	case lost > 0 && lost == all:
 		return command.WithStatus(command.StatusUnknown, errors.New("no node could be asked"))
 	}
-	return fmt.Errorf("the result is partial: %d of %s could not be asked", lost+e.unread, count(len(e.logs)+e.unread, "node"))
+	return fmt.Errorf("the result is partial: %d of %s could not be asked", lost+e.unread, count(all+e.unread, "node"))
 }
 
 // partialStatuses is the part of the help of the commands that read events.

@@ -4,6 +4,7 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -125,6 +126,26 @@ func TestUsageOfAFleetIsPartial(t *testing.T) {
 	gone.ColoPath = []string{"iad/iad-1"}
 	edge.Append(gone)
 	run(t, "", "usage", "-admin", edge.admin+","+ams.admin).fail(t, "missing: server iad/iad-1: it has carried requests and is not registered", "1 of 3 nodes")
+}
+
+// A node that several addresses lead to counts once, and its events are shown once.
+func TestAddressesOfOneNode(t *testing.T) {
+	ams, fra := startLogging(t, nil, "servers/ams/ams-1"), startLogging(t, nil, "servers/fra/ams-1") // two places may call their nodes the same
+	for i := range 3000 {                                                                            // several pages
+		ams.Append(used(fmt.Sprintf("a%04d", i), "acme", "m", 1))
+	}
+	fra.Append(used("f0", "acme", "m", 1))
+	other := testkit.NewProxy(t, ams.admin)
+	away := testkit.Unreachable(t)
+	admin := strings.Join([]string{ams.admin, other.Address, fra.admin}, ",")
+	var got usageJSON
+	if err := json.Unmarshal([]byte(run(t, "", "usage", "-json", "-admin", admin).want(t)), &got); err != nil || got.Total.Inferences != 3001 {
+		t.Errorf("%d inferences, %v", got.Total.Inferences, err)
+	}
+	if ids := strings.Fields(idsIn(run(t, "", "events", "-n", "3000", "-admin", admin).want(t))); len(ids) != 3000 || ids[0] == ids[1] {
+		t.Errorf("%d events: %.100q", len(ids), ids)
+	}
+	run(t, "", "usage", "-admin", admin+","+away).fail(t, "1 of 3 nodes could not be asked")
 }
 
 func TestGrouped(t *testing.T) {
