@@ -45,6 +45,7 @@ func NewBatch(node, first string, lines ...[]byte) *Batch {
 
 // add appends a copy of a line without its newline.
 func (b *Batch) add(line []byte) {
+	b.id, b.decoded = "", nil
 	b.raw = append(append(b.raw, line...), '\n')
 	b.ends = append(b.ends, len(b.raw))
 }

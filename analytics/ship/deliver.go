@@ -1,8 +1,10 @@
 package ship
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -16,6 +18,8 @@ const (
 	mostRetryAfter = time.Hour
 	// sendTimeout bounds an attempt of a sink that does not bound it itself.
 	sendTimeout = 2 * time.Minute
+	// moreEvents is how many events a batch of which the sink has taken none may have above its bound.
+	moreEvents = 100
 )
 
 // backoff is the time until the next attempt, twice as long after each.
@@ -34,23 +38,43 @@ func (b *backoff) wait(err error) time.Duration {
 	return wait
 }
 
-// deliver sends a batch until the sink has taken it, or rejected for good what it has not taken. It returns false if it ended before
-// that, since ctx is done and the sink fails.
-func (s *Shipper) deliver(ctx, work context.Context, b *Batch) bool {
+// refusals are the events of a batch that a sink has rejected. They are skipped once the sink has taken another event of the batch: until
+// then, the sink may reject everything, whatever it is.
+type refusals struct {
+	ids   []string // of the events; empty = unknown
+	n     int      // events
+	first error    // about the whole batch
+	last  error
+}
+
+// deliver sends a batch, made of so many events that were passed, until the sink has taken it but for events that it has rejected. As long as
+// it rejects all of them, the batch is kept, and gets what follows in the journal. It returns false if it ended before that, since ctx is done
+// and the sink fails.
+func (s *Shipper) deliver(ctx, work context.Context, b *Batch, passed int) bool {
+	for b.Len() > 0 {
+		var no refusals
+		taken, ok := s.send(ctx, work, b, &no)
+		if !ok {
+			return false
+		}
+		if taken > 0 {
+			s.skip(&no)
+			break
+		}
+		wait := s.retry.wait(nil)
+		s.failed(fmt.Errorf("it rejects every event: %w", no.first))
+		if ctx.Err() != nil || work.Err() != nil {
+			return false
+		}
+		ctxtime.Sleep(ctx, wait)
+		s.fill(ctx, b, bounds{s.config.BatchEvents + moreEvents, 2 * s.config.BatchBytes}, &passed)
+	}
 	s.countFiltered(b)
-	if b.Len() == 0 {
-		return true
-	}
-	taken, ok := s.send(ctx, work, b)
-	if ok && taken == 0 && b.Len() > 1 {
-		// A sink that takes none of a batch may not be the right one: it gets the next batch later.
-		ctxtime.Sleep(ctx, s.retry.wait(nil))
-	}
-	return ok
+	return true
 }
 
 // send sends a batch, or parts of it, until each event was taken or rejected. It returns how many were taken.
-func (s *Shipper) send(ctx, work context.Context, b *Batch) (taken int, ok bool) {
+func (s *Shipper) send(ctx, work context.Context, b *Batch, no *refusals) (taken int, ok bool) {
 	for {
 		err := s.attempt(work, b)
 		var rejected *RejectedError
@@ -59,7 +83,8 @@ func (s *Shipper) send(ctx, work context.Context, b *Batch) (taken int, ok bool)
 			s.succeeded(b.Len())
 			return b.Len(), true
 		case errors.As(err, &rejected):
-			return s.rejected(ctx, work, b, rejected)
+			no.first = cmp.Or(no.first, err)
+			return s.rejected(ctx, work, b, no, rejected)
 		}
 		wait := s.retry.wait(err)
 		s.failed(err)
@@ -76,48 +101,47 @@ func (s *Shipper) attempt(work context.Context, b *Batch) error {
 	return s.sink.Send(ctx, b)
 }
 
-// rejected skips what the sink has rejected, or sends the batch in halves to find that.
-func (s *Shipper) rejected(ctx, work context.Context, b *Batch, why *RejectedError) (taken int, ok bool) {
+// rejected notes what the sink has rejected, or sends the batch in halves to find that.
+func (s *Shipper) rejected(ctx, work context.Context, b *Batch, no *refusals, why *RejectedError) (taken int, ok bool) {
 	switch n := b.Len(); {
-	case len(why.Events) > 0 || why.Lost > 0:
-		lost := max(len(why.Events), min(why.Lost, n))
+	case len(why.Events) > 0:
 		for _, i := range why.Events {
-			s.logRejected(b, i, why)
+			no.add(1, eventID(b.Line(i)), why)
 		}
-		if len(why.Events) == 0 {
-			s.logRejected(b, -1, why)
-		}
-		s.countRejected(lost, why)
-		s.succeeded(n - lost)
-		return n - lost, true
+		return s.took(n - len(why.Events)), true
+	case why.Lost > 0:
+		no.add(min(why.Lost, n), "", why)
+		return s.took(n - min(why.Lost, n)), true
 	case n == 1:
-		s.logRejected(b, 0, why)
-		s.countRejected(1, why)
+		no.add(1, eventID(b.Line(0)), why)
 		return 0, true
 	default:
-		first, ok := s.send(ctx, work, b.part(0, n/2))
+		first, ok := s.send(ctx, work, b.part(0, n/2), no)
 		if !ok {
 			return first, false
 		}
-		second, ok := s.send(ctx, work, b.part(n/2, n))
+		second, ok := s.send(ctx, work, b.part(n/2, n), no)
 		return first + second, ok
 	}
 }
 
-// logRejected logs an event that is skipped, or, if i is negative, that some of the batch are.
-func (s *Shipper) logRejected(b *Batch, i int, why error) {
-	id := ""
-	if i >= 0 && i < b.Len() {
-		id = eventID(b.Line(i))
-	}
-	s.config.Logger.Error("the sink has rejected an event for good; it is skipped", "event_id", id, "error", why)
+// add adds n events, of which the id may be known.
+func (r *refusals) add(n int, id string, why error) {
+	r.n, r.ids, r.last = r.n+n, append(r.ids, id), why
 }
 
-func (s *Shipper) countRejected(n int, why error) {
+// skip counts and logs events that the sink has rejected.
+func (s *Shipper) skip(no *refusals) {
+	if no.n == 0 {
+		return
+	}
+	for _, id := range no.ids {
+		s.config.Logger.Error("the sink has rejected an event for good; it is skipped", "event_id", id, "error", no.last)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.stats.Rejected += uint64(n)
-	s.stats.LastRejected, s.stats.RejectedAt = why.Error(), time.Now()
+	s.stats.Rejected += uint64(no.n)
+	s.stats.LastRejected, s.stats.RejectedAt = no.last.Error(), time.Now()
 }
 
 func (s *Shipper) countFiltered(b *Batch) {
@@ -126,11 +150,17 @@ func (s *Shipper) countFiltered(b *Batch) {
 	s.stats.Filtered += uint64(b.filtered)
 }
 
+// took notes that the sink has taken n events of a batch, if it has taken any, and returns n.
+func (s *Shipper) took(n int) int {
+	if n > 0 {
+		s.succeeded(n)
+	}
+	return n
+}
+
 // succeeded notes an attempt with which the sink has taken n events.
 func (s *Shipper) succeeded(n int) {
-	if n > 0 {
-		s.retry.reset()
-	}
+	s.retry.reset()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stats.Shipped += uint64(n)

@@ -6,6 +6,7 @@
 // batch again; receivers remove repeated events by event id and phase.
 //
 // After a failure the batch is sent again after 100 ms, doubling to 30 s, with jitter, or when Retry-After says. A batch that the sink will
-// never accept ([Rejected]) is split in halves until single events remain; these are counted, logged and skipped. While a sink is unreachable,
-// its shipper holds one batch in memory.
+// never accept ([Rejected]) is split in halves until single events remain. These are counted, logged and skipped, if the sink has taken another
+// event of the batch. If it has taken none, it may reject whatever it gets, so that this is a failure: the batch is kept, gets the events that
+// follow, and is sent again. While a sink is unreachable, its shipper holds one batch in memory.
 package ship

@@ -259,50 +259,6 @@ func TestObeysRetryAfter(t *testing.T) {
 	}
 }
 
-// A sink that rejects some events gets all others, whatever the place of those in the batch.
-func TestRejectedEventsAreFound(t *testing.T) {
-	dir := t.TempDir()
-	l := openJournal(t, journal.Config{Dir: dir})
-	appendEvents(l, 0, 40)
-	bad := func(i string) bool { return strings.HasSuffix(i, "7") || i == "10" || i == "11" }
-	to := &sink{send: func(b *ship.Batch) error {
-		for _, line := range b.Lines() {
-			var e analytics.Event
-			if err := json.Unmarshal(line, &e); err != nil || bad(e.RequestID) {
-				return ship.Rejected(fmt.Errorf("constraint violated by %s", e.EventID))
-			}
-		}
-		return nil
-	}}
-	s := shipOnce(t, config(dir), to)
-	want := slices.DeleteFunc(numbers(0, 40), bad)
-	wantTaken(t, to, want)
-	if s.Rejected != 6 || s.Shipped != 34 || s.Failures != 0 || !strings.Contains(s.LastRejected, "id-37") {
-		t.Errorf("%+v", s)
-	}
-}
-
-// A sink that says which events it has not taken gets no halves.
-func TestRejectedByIndex(t *testing.T) {
-	dir := t.TempDir()
-	l := openJournal(t, journal.Config{Dir: dir})
-	appendEvents(l, 0, 30)
-	batches := 0
-	to := &sink{send: func(*ship.Batch) error {
-		batches++
-		switch batches {
-		case 1:
-			return &ship.RejectedError{Err: errors.New("no"), Events: []int{1, 5}}
-		case 2:
-			return &ship.RejectedError{Err: errors.New("some"), Lost: 3}
-		}
-		return nil
-	}}
-	if s := shipOnce(t, config(dir), to); s.Rejected != 5 || s.Shipped != 25 || batches != 3 {
-		t.Errorf("%+v after %d batches", s, batches)
-	}
-}
-
 // A sink that is away until segments are dropped: what it gets and what it has missed is exactly what was appended.
 func TestCountsWhatASinkHasMissed(t *testing.T) {
 	dir := t.TempDir()

@@ -114,10 +114,8 @@ func (s *Shipper) Run(ctx context.Context) error {
 		b.pause = func() { ctxtime.Sleep(ctx, leastPause) }
 	}
 	for {
-		if s.collect(ctx, b) == 0 {
-			return nil
-		}
-		if !s.deliver(ctx, work, b) {
+		passed := s.collect(ctx, b)
+		if passed == 0 || !s.deliver(ctx, work, b, passed) {
 			return nil
 		}
 		s.taken()
@@ -143,7 +141,7 @@ func (s *Shipper) collect(ctx context.Context, b *Batch) (passed int) {
 	b.reset()
 	var first time.Time
 	for {
-		full := s.fill(ctx, b, &passed)
+		full := s.fill(ctx, b, bounds{s.config.BatchEvents, s.config.BatchBytes}, &passed)
 		now := time.Now()
 		if first.IsZero() && passed > 0 {
 			first = now
@@ -170,8 +168,11 @@ func (s *Shipper) poll(first, now time.Time) time.Duration {
 	return wait
 }
 
+// bounds are those of a batch.
+type bounds struct{ events, bytes int }
+
 // fill adds to the batch what is there, and reports whether it is full.
-func (s *Shipper) fill(ctx context.Context, b *Batch, passed *int) (full bool) {
+func (s *Shipper) fill(ctx context.Context, b *Batch, most bounds, passed *int) (full bool) {
 	defer s.progress(b, passed)
 	if err := s.reader.Look(); err != nil {
 		s.failed(err)
@@ -187,7 +188,7 @@ func (s *Shipper) fill(ctx context.Context, b *Batch, passed *int) (full bool) {
 			return false
 		}
 		if s.config.Filter.keep(line) {
-			if b.Len() > 0 && (b.Len() >= s.config.BatchEvents || len(b.raw)+len(line) > s.config.BatchBytes) {
+			if b.Len() > 0 && (b.Len() >= most.events || len(b.raw)+len(line) > most.bytes) {
 				return true
 			}
 			if b.Len() == 0 {
