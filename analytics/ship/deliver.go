@@ -95,6 +95,20 @@ func (s *Shipper) send(ctx, work context.Context, b *Batch, no *refusals) (taken
 	}
 }
 
+// check looks at the receiver without an event, so that an operator sees at the start what is wrong.
+func (s *Shipper) check(ctx context.Context) {
+	limited, cancel := context.WithTimeout(ctx, sendTimeout)
+	defer cancel()
+	err := s.sink.Check(limited)
+	switch {
+	case err == nil:
+		s.succeeded(0)
+	case ctx.Err() == nil:
+		s.checkAt = time.Now().Add(s.retry.wait(err))
+		s.failed(err)
+	}
+}
+
 func (s *Shipper) attempt(work context.Context, b *Batch) error {
 	ctx, cancel := context.WithTimeout(work, sendTimeout)
 	defer cancel()
@@ -158,9 +172,10 @@ func (s *Shipper) took(n int) int {
 	return n
 }
 
-// succeeded notes an attempt with which the sink has taken n events.
+// succeeded notes an attempt with which the sink has taken n events, or a check.
 func (s *Shipper) succeeded(n int) {
 	s.retry.reset()
+	s.checked = true
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stats.Shipped += uint64(n)

@@ -56,6 +56,9 @@ type Shipper struct {
 	reader *journal.Follower
 	retry  backoff
 
+	checked bool      // the receiver is known to be well
+	checkAt time.Time // else: when it is checked again, unless there are events
+
 	due   time.Time // when the next events may be passed, by the rate
 	ahead int       // events that were passed since then
 
@@ -113,6 +116,7 @@ func (s *Shipper) Run(ctx context.Context) error {
 	if s.config.MaxRate > 0 {
 		b.pause = func() { ctxtime.Sleep(ctx, leastPause) }
 	}
+	s.check(ctx)
 	for {
 		passed := s.collect(ctx, b)
 		if passed == 0 || !s.deliver(ctx, work, b, passed) {
@@ -141,6 +145,7 @@ func (s *Shipper) collect(ctx context.Context, b *Batch) (passed int) {
 	b.reset()
 	var first time.Time
 	for {
+		ending := ctx.Err() != nil // before the last look at the journal
 		full := s.fill(ctx, b, bounds{s.config.BatchEvents, s.config.BatchBytes}, &passed)
 		now := time.Now()
 		if first.IsZero() && passed > 0 {
@@ -149,11 +154,14 @@ func (s *Shipper) collect(ctx context.Context, b *Batch) (passed int) {
 		switch {
 		case full, passed > 0 && now.Sub(first) >= s.config.Every:
 			return passed
-		case ctx.Err() != nil || s.config.Once:
+		case ending || s.config.Once:
 			return passed
 		}
 		if passed == 0 {
 			s.idle(now)
+			if !s.checked && now.After(s.checkAt) {
+				s.check(ctx)
+			}
 		}
 		ctxtime.Sleep(ctx, s.poll(first, now))
 	}

@@ -23,6 +23,13 @@ func (s *sharedSink) share() ship.Sink {
 	return s
 }
 
+// Check implements [ship.Sink].
+func (s *sharedSink) Check(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sink.Check(ctx)
+}
+
 // Send implements [ship.Sink].
 func (s *sharedSink) Send(ctx context.Context, b *ship.Batch) error {
 	s.mu.Lock()

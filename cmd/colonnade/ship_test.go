@@ -16,6 +16,7 @@ import (
 	"colonnade/analytics/journal"
 	"colonnade/internal/clickhousetest"
 	"colonnade/internal/pgtest"
+	"colonnade/internal/testkit"
 )
 
 func appendEvents(t *testing.T, l *journal.Log, from, to int) {
@@ -51,6 +52,34 @@ func TestShipOnce(t *testing.T) {
 	text, err := os.ReadFile(file)
 	if err != nil || strings.Count(string(text), "\n") != 1500 {
 		t.Errorf("the file has %d events, %v", strings.Count(string(text), "\n"), err)
+	}
+}
+
+// A table that cannot be used is named at the start, also without an event.
+func TestShipToAnotherTable(t *testing.T) {
+	server := pgtest.Start(t)
+	dir := t.TempDir()
+	t.Setenv("PG", pgtest.Password)
+	openLog(t, dir, "ams-1")
+	p := startShip(t, "-data-dir", dir, "-progress", "10ms", "-sink", "postgres://postgres@"+server.Address()+"/template1?credential=env:PG&name=pg")
+	testkit.WaitFor(t, "a line", func() bool { return strings.Contains(p.Output(), "0 events shipped, 0 to go\n") })
+	if err := p.Stop(os.Interrupt); err != nil {
+		t.Error(err)
+	}
+	conn, err := pgx.Connect(t.Context(), server.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(t.Context()) }()
+	if _, err := conn.Exec(t.Context(), "create table mine (id int)"); err != nil {
+		t.Fatal(err)
+	}
+	p = startShip(t, "-data-dir", dir, "-progress", "10ms", "-sink", "postgres://postgres@"+server.Address()+"/postgres?table=mine&credential=env:PG&name=pg")
+	testkit.WaitFor(t, "the error", func() bool {
+		return strings.Contains(p.Output(), "0 to go; failing: table=mine: ") && strings.Contains(p.Output(), `sink=pg error="table=mine: `)
+	})
+	if err := p.Stop(os.Interrupt); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -133,6 +133,23 @@ func Fails(t testing.TB, sink ship.Sink, b *ship.Batch, rejected bool, want ...s
 	if err == nil {
 		t.Fatalf("taken; want an error with %q", want)
 	}
+	wantError(t, err, rejected, want...)
+}
+
+// FailsCheck checks that a sink reports what is wrong without an event, too.
+func FailsCheck(t testing.TB, sink ship.Sink, want ...string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Timeout)
+	defer cancel()
+	err := sink.Check(ctx)
+	if err == nil {
+		t.Fatalf("the check finds nothing; want an error with %q", want)
+	}
+	wantError(t, err, false, want...)
+}
+
+func wantError(t testing.TB, err error, rejected bool, want ...string) {
+	t.Helper()
 	var never *ship.RejectedError
 	if errors.As(err, &never) != rejected {
 		t.Errorf("rejected for good: %v, want %v: %v", !rejected, rejected, err)

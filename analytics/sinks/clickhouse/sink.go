@@ -30,7 +30,7 @@ type Sink struct {
 	with string      // password of conn
 }
 
-// Open returns the sink of a description. It checks the settings, and connects when it has a batch to send.
+// Open returns the sink of a description. It checks the settings.
 func Open(spec *sinks.Spec, env sinks.Environment) (*Sink, error) {
 	options, t, err := parse(spec)
 	if err != nil {
@@ -40,6 +40,17 @@ func Open(spec *sinks.Spec, env sinks.Environment) (*Sink, error) {
 		return nil, fmt.Errorf("%s: there is a credential, and no user in the URL; write for example %s", spec.URL, spec.Scheme.Example)
 	}
 	return &Sink{options: options, table: t, password: env.Credential}, nil
+}
+
+// Check implements ship.Sink: it makes the table, or looks at it.
+func (s *Sink) Check(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
+	defer cancel()
+	if err := s.connect(ctx); err != nil {
+		s.disconnect()
+		return s.explain(err)
+	}
+	return nil
 }
 
 // Send implements ship.Sink. It returns once the server has stored the batch.

@@ -275,6 +275,7 @@ func TestErrors(t *testing.T) {
 		sinktest.Fails(t, sink, sinktest.Batch(t, 0, 1), false, want...)
 	}
 	fails(open(t, server.Address(), "table=other"), "table=other", "columns are missing: request_id, client_request_id", "set table=NAME to a table that is not there yet")
+	sinktest.FailsCheck(t, open(t, server.Address(), "table=other"), "table=other", "set table=NAME")
 	fails(open(t, server.Address(), "table=plain"), "table=plain", "its engine is MergeTree, which keeps repeated events", "rename this one")
 	fails(open(t, server.Address(), "table=coarse"), "table=coarse", "it is ordered by (id)")
 	fails(open(t, server.Address(), "table=seen"), "table=seen", "its engine is View")

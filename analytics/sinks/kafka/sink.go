@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"colonnade/analytics/ship"
 	"colonnade/analytics/sinks"
@@ -25,13 +27,35 @@ type Sink struct {
 	client *kgo.Client // nil = none
 }
 
-// Open returns the sink of a description. It checks the settings, and connects when it has a batch to send.
+// Open returns the sink of a description. It checks the settings.
 func Open(spec *sinks.Spec, env sinks.Environment) (*Sink, error) {
 	s, err := parse(spec, env.Credential != nil)
 	if err != nil {
 		return nil, err
 	}
 	return &Sink{settings: s, secret: env.Credential}, nil
+}
+
+// Check implements ship.Sink: it asks the brokers for the topic.
+func (s *Sink) Check(ctx context.Context) error {
+	if err := s.connect(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
+	defer cancel()
+	request := kmsg.NewPtrMetadataRequest()
+	topic := kmsg.NewMetadataRequestTopic()
+	topic.Topic = kmsg.StringPtr(s.settings.topic)
+	request.Topics = append(request.Topics, topic)
+	answer, err := request.RequestWith(ctx, s.client)
+	if err == nil && len(answer.Topics) == 1 {
+		err = kerr.ErrorForCode(answer.Topics[0].ErrorCode)
+	}
+	if err != nil {
+		s.disconnect()
+		return s.settings.explain(err)
+	}
+	return nil
 }
 
 // Send implements ship.Sink. It returns once each event is acknowledged.

@@ -192,6 +192,7 @@ func TestErrors(t *testing.T) {
 	}
 	defer other.Close()
 	fails(other, "topic none", "kafka-topics --create --topic none")
+	sinktest.FailsCheck(t, other, "topic none", "kafka-topics --create --topic none")
 	c = newCluster(t, kfake.EnableSASL(), kfake.Superuser("SCRAM-SHA-512", "writer", "right"), kfake.Superuser("PLAIN", "plain", "right"))
 	fails(open(t, "writer@"+address(c), "", sinktest.Secret("wrong")), "user=writer", "sasl=scram-sha-512", "what credential names")
 	unset := errors.New("credential=env:X: it is not set")

@@ -322,8 +322,8 @@ func natsPeer(t *testing.T, what fault) peer {
 	}
 	proxy, heal := overTCP(t, server.Addr().String(), what)
 	if what == lost {
-		for i := range int64(3) { // behind the first message of the server, among the acknowledgements
-			proxy.InjectNext(faultproxy.Fault{Kind: faultproxy.Reset, Way: faultproxy.ToClient, At: 700 + 150*i})
+		for i := range int64(3) { // behind the messages of the server at the begin, among the acknowledgements
+			proxy.InjectNext(faultproxy.Fault{Kind: faultproxy.Reset, Way: faultproxy.ToClient, At: 1100 + 150*i})
 		}
 	}
 	return peer{"nats://" + proxy.Address + "/events", heal, func() (ids []string) {

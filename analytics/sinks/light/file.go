@@ -50,6 +50,14 @@ func newFile(s *sinks.Spec, e sinks.Environment) (*file, error) {
 	return f, err
 }
 
+// Check implements [ship.Sink].
+func (f *file) Check(context.Context) error {
+	if err := f.ready(0); err != nil {
+		return fmt.Errorf("cannot open %s: %w", f.path, err)
+	}
+	return nil
+}
+
 // Send implements [ship.Sink]. The kernel has the events then. After an error the file ends as it did before.
 func (f *file) Send(_ context.Context, b *ship.Batch) error {
 	if err := f.ready(int64(len(b.NDJSON()))); err != nil {

@@ -151,6 +151,11 @@ func TestFileRefuses(t *testing.T) {
 	if err := open(t, "file:"+dir).Send(t.Context(), batch("a")); err == nil || !strings.Contains(err.Error(), dir) {
 		t.Error(err)
 	}
+	for _, url := range []string{"file:" + dir, "unix:" + dir + "/none"} {
+		if err := open(t, url).Check(t.Context()); err == nil || !strings.Contains(err.Error(), dir) {
+			t.Error(url, err)
+		}
+	}
 }
 
 func TestSocket(t *testing.T) {

@@ -28,18 +28,27 @@ type socket struct {
 
 func newSocket(s *sinks.Spec) *socket { return &socket{path: s.URL.Path} }
 
+// Check implements [ship.Sink].
+func (s *socket) Check(ctx context.Context) error {
+	if s.conn != nil {
+		return nil
+	}
+	dialer := net.Dialer{Timeout: dialTimeout}
+	c, err := dialer.DialContext(ctx, "unix", s.path)
+	if err != nil {
+		return fmt.Errorf("cannot connect to %s: %w", s.path, err)
+	}
+	s.conn = c.(*net.UnixConn)
+	return nil
+}
+
 // Send implements [ship.Sink]. The protocol has no acknowledgement: a batch counts as taken once the other side has read it from the
 // socket, where the system says that, and else once the kernel has it.
 func (s *socket) Send(ctx context.Context, b *ship.Batch) error {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	if s.conn == nil {
-		dialer := net.Dialer{Timeout: dialTimeout}
-		c, err := dialer.DialContext(ctx, "unix", s.path)
-		if err != nil {
-			return fmt.Errorf("cannot connect to %s: %w", s.path, err)
-		}
-		s.conn = c.(*net.UnixConn)
+	if err := s.Check(ctx); err != nil {
+		return err
 	}
 	if err := s.write(ctx, b.NDJSON()); err != nil {
 		_ = s.Close() // a batch of which the other side has a part comes again as a whole, over another connection

@@ -31,7 +31,7 @@ type Sink struct {
 	denied *denial
 }
 
-// Open returns the sink of a description. It checks the settings, and connects when it has a batch to send.
+// Open returns the sink of a description. It checks the settings.
 func Open(spec *sinks.Spec, env sinks.Environment) (*Sink, error) {
 	s, err := parse(spec)
 	if err != nil {
@@ -39,6 +39,9 @@ func Open(spec *sinks.Spec, env sinks.Environment) (*Sink, error) {
 	}
 	return &Sink{settings: s, secret: env.Credential}, nil
 }
+
+// Check implements ship.Sink: it connects. Whether a stream has the subject, only a message shows.
+func (s *Sink) Check(ctx context.Context) error { return s.connect(ctx) }
 
 // Send implements ship.Sink. It returns once each event is acknowledged.
 func (s *Sink) Send(ctx context.Context, b *ship.Batch) error {

@@ -250,6 +250,10 @@ func TestErrors(t *testing.T) {
 	b := newBroker(t, server.Options{})
 	fails(open1(b.address(), ""), "no stream of JetStream has it", "nats stream add EVENTS --subjects "+subject)
 	fails(open1("127.0.0.1:1", ""), "127.0.0.1:1")
+	sinktest.FailsCheck(t, open1("127.0.0.1:1", ""), "127.0.0.1:1")
+	if err := open1(b.address(), "").Check(t.Context()); err != nil {
+		t.Error(err)
+	}
 
 	allowed := &server.Permissions{Publish: &server.SubjectPermission{Allow: []string{"other"}}}
 	b = newBroker(t, server.Options{Users: []*server.User{

@@ -33,7 +33,7 @@ type Sink struct {
 	conn *pgx.Conn // nil = none; its table of events and its temporary table are there
 }
 
-// Open returns the sink of a description. It checks the settings, and connects when it has a batch to send.
+// Open returns the sink of a description. It checks the settings.
 func Open(spec *sinks.Spec, env sinks.Environment) (*Sink, error) {
 	config, err := connConfig(spec)
 	if err != nil {
@@ -44,6 +44,16 @@ func Open(spec *sinks.Spec, env sinks.Environment) (*Sink, error) {
 		return nil, err
 	}
 	return &Sink{config: config, table: t, password: env.Credential}, nil
+}
+
+// Check implements ship.Sink: it makes the table, or looks at it.
+func (s *Sink) Check(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
+	defer cancel()
+	if err := s.connect(ctx); err != nil {
+		return s.explain(err)
+	}
+	return nil
 }
 
 // Send implements ship.Sink. It returns once the transaction is committed.

@@ -317,6 +317,8 @@ func TestErrors(t *testing.T) {
 	unreadable := sinks.Environment{Credential: func() (string, error) { return "", errors.New("credential=env:PW: it is not set") }}
 	fails(openAs(t, address+"/postgres", "", unreadable), "credential=env:PW")
 
+	sinktest.FailsCheck(t, open(t, server.Address(), "table=other"), "table=other", "set table=NAME")
+
 	sinktest.Send(t, open(t, server.Address(), "table=billing.events"), sinktest.Batch(t, 0, 3))
 	d.has("billing.events", 0, 3)
 }

@@ -33,7 +33,8 @@ type Sink struct {
 	secret                   *secret // nil = the environment has it
 }
 
-// Open returns the sink of a description. It checks the settings, and connects when it has a batch to send.
+// Open returns the sink of a description. It checks the settings. Whether it may put files, only a batch shows: a user that may
+// put them need not be one that may ask for anything else.
 func Open(spec *sinks.Spec, env sinks.Environment) (*Sink, error) {
 	region := spec.Param("region", "us-east-1")
 	endpoint, err := url.Parse(spec.Param("endpoint", "https://s3."+region+".amazonaws.com"))
