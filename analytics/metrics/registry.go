@@ -17,6 +17,11 @@ func WithRole(r *Registry, role string) Registerer {
 	return prometheus.WrapRegistererWith(prometheus.Labels{"role": role}, r)
 }
 
+// WithNode returns a view of a registry that adds the label node to all metrics, for a process that ships the events of several nodes.
+func WithNode(r *Registry, node string) Registerer {
+	return prometheus.WrapRegistererWith(prometheus.Labels{"node": node}, r)
+}
+
 // NewRegistry returns a registry with the metrics of the Go runtime and of the process.
 func NewRegistry() *Registry {
 	registry := prometheus.NewRegistry()

@@ -32,6 +32,7 @@ type shipping struct {
 	once    bool
 	giveUp  time.Duration
 	every   time.Duration
+	admin   string // address; empty = none
 	out     io.Writer
 	logger  *slog.Logger
 	shipped []*ship.Shipper
@@ -48,6 +49,7 @@ func newShip() *cli.Command {
 			&cli.BoolFlag{Name: "once", Destination: &s.once, Usage: "end when all events have been sent that are there"},
 			&cli.DurationFlag{Name: "give-up", Value: time.Minute, Destination: &s.giveUp, Usage: "with -once: end when a sink has taken nothing for this long"},
 			&cli.DurationFlag{Name: "progress", Value: 10 * time.Second, Destination: &s.every, Usage: "time between two lines of progress"},
+			&cli.StringFlag{Name: "admin", Destination: &s.admin, Usage: "`ADDRESS` on which to serve /metrics and /health, such as 127.0.0.1:9480; none by default"},
 		},
 		Description: `The position of each sink is kept below DIRECTORY/ship by the sink's name, so a run begins where
 the last one has ended. The command may run beside the nodes, also while they ship themselves, if
@@ -95,7 +97,7 @@ func (s *shipping) run(ctx context.Context) (err error) {
 			}
 		}
 	}
-	return s.ship(ctx)
+	return s.serveAndShip(ctx)
 }
 
 // parse reads the flags -sink.
@@ -200,6 +202,9 @@ func (s *shipping) print() {
 	for i, shipper := range s.shipped {
 		stats := shipper.Stats()
 		line := fmt.Sprintf("%s → %s: %s shipped, %d to go", s.nodes[i], stats.Name, count(int(stats.Shipped), "event"), stats.LagEvents)
+		if stats.LagEvents > 0 {
+			line += ", the oldest since " + brief(seconds(stats.LagSeconds))
+		}
 		for _, other := range []struct {
 			n    uint64
 			text string

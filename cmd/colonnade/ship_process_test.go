@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -107,6 +108,39 @@ func TestShipTwice(t *testing.T) {
 	run(t, "", "ship", "-data-dir", dir, "-once", "-sink", "file:"+path+".other?name=one").fail(t, "another process ships", "another name")
 	run(t, "", "ship", "-data-dir", dir, "-once", "-sink", "file:"+path+".other?name=two").want(t, "10 events shipped, 0 to go")
 	run(t, "", "ship", "-data-dir", dir, "-sink", "file:/x?name=a", "-sink", "file:/y?name=a").fail(t, "two sinks have the name a")
+}
+
+// The pages of -admin have what a node says about its sinks, for each node, and lines have how far a sink is behind.
+func TestShipAdmin(t *testing.T) {
+	dir, path := t.TempDir(), filepath.Join(t.TempDir(), "e.jsonl")
+	for i, name := range []string{"ams-1", "ams-2"} {
+		appendEvents(t, openLog(t, dir, name), 0, 10*(i+1))
+	}
+	p := startShip(t, "-data-dir", dir, "-progress", "10ms", "-admin", "127.0.0.1:0", "-sink", "file:"+path+"?every=10ms&name=disk", "-sink", "http://127.0.0.1:1/?name=gone&every=10ms")
+	address := ""
+	testkit.WaitFor(t, "the address", func() bool {
+		_, after, found := strings.Cut(p.Output(), "admin=")
+		address, _, _ = strings.Cut(after, "\n")
+		return found && address != ""
+	})
+	wants := func(page string, wants ...string) {
+		t.Helper()
+		testkit.WaitFor(t, strings.Join(wants, ", "), func() bool {
+			_, text := testkit.Get("http://" + address + page)
+			return !slices.ContainsFunc(wants, func(want string) bool { return !strings.Contains(text, want) })
+		})
+	}
+	wants("/metrics", `colonnade_events_sink_shipped_total{node="ams-1",sink="disk"} 10`, `colonnade_events_sink_shipped_total{node="ams-2",sink="disk"} 20`,
+		`colonnade_events_sink_lag_events{node="ams-2",sink="gone"} 20`, `colonnade_events_sink_lag_seconds{node="ams-2",sink="gone"}`)
+	wants("/health/live", "live")
+	wants("/health/ready?verbose", "ready\n", "ams-1 → gone: failing: cannot post to http://127.0.0.1:1/")
+	testkit.WaitFor(t, "a line with the age", func() bool {
+		return strings.Contains(p.Output(), "ams-2 → gone: 0 events shipped, 20 to go, the oldest since ")
+	})
+	if err := p.Stop(os.Interrupt); err != nil {
+		t.Errorf("it ended with %v", err)
+	}
+	run(t, "", "ship", "-data-dir", dir, "-once", "-admin", "256.0.0.1:1", "-sink", "file:"+path).fail(t, "-admin 256.0.0.1:1: cannot listen")
 }
 
 // A run that is to send everything and is ended before says so, and fails.

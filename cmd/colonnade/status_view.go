@@ -127,6 +127,7 @@ func (c *statusCommand) draw(out *screen) {
 		drawOverview(out, pools)
 	}
 	drawServers(out, s)
+	drawSinks(out, s)
 	idle := 0
 	for i := range pools {
 		if len(pools) > manyPools && pools[i].isIdle() {

@@ -304,7 +304,7 @@ var table = []row{
 		third: []string{"github.com/urfave/cli/v3"},
 		why:   "flags become a config, and the node runs it"},
 	{path: "cmd/colonnade",
-		ours: []string{"accounts", "admin", "analytics", "analytics/journal", "analytics/query", "analytics/ship", "analytics/sinks", "analytics/sinks/heavy", "analytics/sinks/light", "change", "change/canary", "cmd/internal/command", "colo", "discovery/engines", "discovery/etcd", "discovery/files",
+		ours: []string{"accounts", "admin", "analytics", "analytics/journal", "analytics/metrics", "analytics/query", "analytics/ship", "analytics/sinks", "analytics/sinks/heavy", "analytics/sinks/light", "change", "change/canary", "cmd/internal/command", "colo", "discovery/engines", "discovery/etcd", "discovery/files",
 			"entry",
 			"fleet", "fleet/document", "forwarding/hop", "forwarding/transport", "homes", "internal/atomicfile", "internal/ctxtime", "internal/simengine", "internal/wording", "node", "onebox", "permits", "problems", "reasons", "routing", "worker", "worker/adminapi", "worker/gpu/telemetry", "worker/process", "worker/registration"},
 		third: []string{"github.com/jedib0t/go-pretty/v6", "github.com/urfave/cli/v3", "golang.org/x/sync/errgroup", "golang.org/x/term"},
