@@ -30,7 +30,10 @@ type place struct {
 
 func startPlace(t *testing.T, c node.ServeConfig) *place {
 	t.Helper()
-	p := &place{dir: t.TempDir(), data: t.TempDir()}
+	p := &place{dir: t.TempDir(), data: c.DataDir}
+	if p.data == "" {
+		p.data = t.TempDir()
+	}
 	c.Documents, c.DataDir, c.Listen, c.Admin, c.Open, c.Logger = p.dir, p.data, "127.0.0.1:0", "127.0.0.1:0", true, slog.New(slog.DiscardHandler)
 	p.write(t, "models.yaml", "key: models/m\n")
 	ctx, cancel := context.WithCancel(context.Background())

@@ -2,12 +2,15 @@ package query_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -21,6 +24,7 @@ import (
 // node is a journal and the page of its events.
 type node struct {
 	*journal.Log
+	dir  string
 	page *query.Page
 	url  string
 }
@@ -28,7 +32,7 @@ type node struct {
 func newNode(t *testing.T) *node {
 	t.Helper()
 	dir := t.TempDir()
-	n := &node{page: query.NewPage(dir, "edge-1")}
+	n := &node{dir: dir, page: query.NewPage(dir, "edge-1")}
 	var err error
 	if n.Log, err = journal.Open(journal.Config{Dir: dir, Node: "edge-1"}); err != nil {
 		t.Fatal(err)
@@ -192,14 +196,50 @@ func TestPageFollows(t *testing.T) {
 func TestPageOfBadLinesAndOfNone(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)
-	n.Append(ended("a", "acme", 1))
+	for i := range 5 {
+		n.Append(ended(fmt.Sprint("a", i), "acme", i))
+	}
 	r := httptest.NewRecorder()
 	query.NewPage("", "edge-1").ServeHTTP(r, httptest.NewRequestWithContext(context.Background(), http.MethodGet, "/", nil))
 	if r.Code != http.StatusNotFound || !strings.Contains(r.Body.String(), "started without -data-dir") {
 		t.Errorf("got %d %q", r.Code, r.Body)
 	}
-	_, answer := n.get(t, "")
-	if bad := answer.Trailer.Get("X-Colonnade-Bad-Lines"); bad != "0" {
-		t.Errorf("%s bad lines", bad)
+	f := func(wantIDs, wantBad string) {
+		t.Helper()
+		ids, answer := n.get(t, "")
+		if bad := answer.Trailer.Get("X-Colonnade-Bad-Lines"); ids != wantIDs || bad != wantBad {
+			t.Errorf("events %q and %s bad lines, want %q and %s", ids, bad, wantIDs, wantBad)
+		}
 	}
+	f("a0 a1 a2 a3 a4", "0")
+	n.damage(t, `"a1"`)
+	n.damage(t, `"a3"`)
+	f("a0 a2 a4", "2")
+}
+
+// damage flips a byte of the first event that has a text.
+func (n *node) damage(t *testing.T, text string) {
+	t.Helper()
+	segments, err := filepath.Glob(filepath.Join(n.dir, "events", "edge-1", "*.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range segments {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if at := bytes.Index(data, []byte(text)); at >= 0 {
+			f, err := os.OpenFile(path, os.O_WRONLY, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			if _, err := f.WriteAt([]byte("X"), int64(at)+1); err != nil {
+				t.Fatal(err)
+			}
+			return
+		}
+	}
+	t.Fatalf("no segment of %q has %s", segments, text)
 }

@@ -109,7 +109,7 @@ func TestParseDocument(t *testing.T) {
 }
 
 func TestKindsAreThoseOfEvents(t *testing.T) {
-	for _, kind := range []analytics.Kind{analytics.KindInference, analytics.KindRequest, analytics.KindForward} {
+	for _, kind := range []analytics.Kind{analytics.KindInference, analytics.KindRequest, analytics.KindForward, analytics.KindEngine} {
 		if _, err := sinks.Parse("file:/x?kinds=" + string(kind)); err != nil {
 			t.Error(err)
 		}

@@ -351,7 +351,7 @@ var table = []row{
 		why:  "batches of events for the tests of sinks"},
 	{path: "internal/otlptest",
 		ours:  []string{"internal/testkit"},
-		third: []string{"go.opentelemetry.io/proto/otlp", "google.golang.org/protobuf/proto"},
+		third: []string{"go.opentelemetry.io/proto/otlp", "google.golang.org/grpc", "google.golang.org/protobuf/encoding/protojson", "google.golang.org/protobuf/proto"},
 		why:   "a collector of spans, for the tests of any package"},
 	{path: "internal/docpage",
 		why: "it reads and writes pages; the tests of any package say what stands there"},

@@ -1,4 +1,4 @@
-// Package otlptest receives spans by OTLP over HTTP, as a collector does, for tests.
+// Package otlptest receives spans by OTLP over HTTP and gRPC, as a collector does, for tests.
 package otlptest
 
 import (
@@ -103,9 +103,20 @@ func (c *Collector) take(r *http.Request) error {
 		return err
 	}
 	var request collector.ExportTraceServiceRequest
-	if err := proto.Unmarshal(raw, &request); err != nil {
+	if r.Header.Get("Content-Type") == "application/json" {
+		err = unmarshalJSON(raw, &request)
+	} else {
+		err = proto.Unmarshal(raw, &request)
+	}
+	if err != nil {
 		return err
 	}
+	c.keep(&request, raw)
+	return nil
+}
+
+// keep keeps the spans of a request.
+func (c *Collector) keep(request *collector.ExportTraceServiceRequest, raw []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.raw.Write(raw)
@@ -123,7 +134,6 @@ func (c *Collector) take(r *http.Request) error {
 			}
 		}
 	}
-	return nil
 }
 
 func valuesOf(list []*common.KeyValue) map[string]any {

@@ -57,6 +57,30 @@ func TestCollectorHangs(t *testing.T) {
 	testkit.WaitFor(t, "dropped spans", func() bool { return f.spanCount("dropped") >= 50*2-8-4 })
 }
 
+// Spans arrive by each protocol that the environment may ask for.
+func TestProtocols(t *testing.T) {
+	for _, protocol := range []string{"http/protobuf", "http/json", "grpc"} {
+		t.Run(protocol, func(t *testing.T) {
+			spans := otlptest.Start(t)
+			url := spans.URL
+			if protocol == "grpc" {
+				url = spans.ServeGRPC(t)
+			}
+			t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", url)
+			t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", protocol)
+			t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "20")
+			f := &traced{Fleet: fleettest.Start(t, quick(), ""), spans: spans}
+			tr := f.await(requestID(f.Chat(fleettest.ChatBody(1, false))), 3)
+			entry, hop, engine := tr.find("entry", ""), tr.find("hop", ""), tr.find("engine", "")
+			expectTree(t, "", entry, hop, entry, engine, hop)
+			want := map[string]string{"http/protobuf": "application/x-protobuf", "http/json": "application/json", "grpc": ""}[protocol]
+			if _, head := spans.Requests("/v1/traces"); head.Get("Content-Type") != want {
+				t.Errorf("the spans came over HTTP as %q, want %q", head.Get("Content-Type"), want)
+			}
+		})
+	}
+}
+
 // The end of a fleet exports what is left, without waiting for the next batch.
 func TestEndExports(t *testing.T) {
 	spans := otlptest.Start(t)
