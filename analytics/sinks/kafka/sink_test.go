@@ -148,6 +148,35 @@ func TestTakenAndDead(t *testing.T) {
 	has(t, c, 0, 55)
 }
 
+// A broker that does not answer holds a batch no longer than the shipper wants. One that answers slowly gets it, and each event is there.
+func TestSilentAndSlowBroker(t *testing.T) {
+	c := newCluster(t)
+	sink := open(t, address(c), "", sinks.Environment{})
+	sinktest.Send(t, sink, sinktest.Batch(t, 0, 10))
+	produced := make(chan struct{}, 10)
+	answer := make(chan struct{})
+	c.ControlKey(int16(kmsg.Produce), func(kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		produced <- struct{}{}
+		c.SleepControl(func() { <-answer })
+		return nil, nil, false
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if err := sink.Send(ctx, sinktest.Batch(t, 10, 20)); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a silent broker: %v", err)
+	}
+	<-produced
+	sent := make(chan error, 1)
+	go func() { sent <- sink.Send(t.Context(), sinktest.Batch(t, 10, 30)) }()
+	<-produced // the same sink, which waits now
+	close(answer)
+	if err := <-sent; err != nil {
+		t.Errorf("a slow broker: %v", err)
+	}
+	has(t, c, 0, 30)
+}
+
 // A broker refuses all records of a partition for one of them, or for the sum of them: only a record that came alone is at fault.
 func TestRefusedEvents(t *testing.T) {
 	c := newCluster(t)

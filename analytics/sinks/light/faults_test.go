@@ -41,12 +41,18 @@ const (
 	slow    fault = "slow"
 	lost    fault = "three acknowledgements lost"
 	refuses fault = "refuses one event"
+	half    fault = "refuses every second event"
 )
 
 const (
 	shippedEvents = 60
 	refusedEvent  = "id-33"
 )
+
+// isRefused reports whether a sink with the fault refuses an event.
+func (f fault) isRefused(id string) bool {
+	return f == refuses && id == refusedEvent || f == half && strings.ContainsAny(id[len(id)-1:], "13579")
+}
 
 // peer is the other side of a sink that has a fault.
 type peer struct {
@@ -61,11 +67,11 @@ func TestFaults(t *testing.T) {
 		start  func(*testing.T, fault) peer
 		faults []fault
 	}{
-		"file": {filePeer, []fault{dead}}, // a full disk: TestFileOnAFullDisk
+		"file": {filePeer, []fault{dead}}, // a full disk: TestFileOnAFullDisk and TestFileThatCannotGrow
 		"unix": {unixPeer, []fault{dead, slow, lost}},
-		"http": {httpPeer, []fault{dead, slow, lost, refuses}},
-		"otlp": {otlpPeer, []fault{dead, slow, lost, refuses}},
-		"nats": {natsPeer, []fault{dead, slow, lost, refuses}},
+		"http": {httpPeer, []fault{dead, slow, lost, refuses, half}},
+		"otlp": {otlpPeer, []fault{dead, slow, lost, refuses, half}},
+		"nats": {natsPeer, []fault{dead, slow, lost, refuses, half}},
 	} {
 		for _, what := range f.faults {
 			t.Run(scheme+", "+string(what), func(t *testing.T) {
@@ -90,7 +96,7 @@ func shipTo(t *testing.T, p peer, what fault) {
 	want := map[string]bool{}
 	for i := range shippedEvents {
 		e := &analytics.Event{EventID: fmt.Sprintf("id-%d", i), RequestID: fmt.Sprint(i), Kind: analytics.KindRequest, Phase: analytics.PhaseEnd, Outcome: analytics.OutcomeCompleted}
-		if want[e.EventID] = true; e.EventID == refusedEvent && what == refuses {
+		if want[e.EventID] = true; what.isRefused(e.EventID) {
 			delete(want, e.EventID)
 			e.Model = strings.Repeat("m", 6000)
 		}
@@ -258,7 +264,7 @@ func overHTTP(t *testing.T, scheme string, what fault, decode func([]byte) []str
 			panic(http.ErrAbortHandler)
 		}
 		ids := decode(body)
-		if what == refuses && slices.Contains(ids, refusedEvent) {
+		if slices.ContainsFunc(ids, what.isRefused) {
 			http.Error(w, "no", http.StatusBadRequest)
 			return
 		}

@@ -11,9 +11,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -141,6 +143,35 @@ func TestFileRotates(t *testing.T) {
 	if err := open(t, "file:"+path).Send(t.Context(), batch("b")); err == nil || !strings.Contains(err.Error(), "another sink") {
 		t.Errorf("a second sink: %v", err)
 	}
+}
+
+// A write that ends within a batch, as on a full disk, leaves the file as it was, and once there is room, the same batch arrives as a whole.
+func TestFileThatCannotGrow(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "e.jsonl")
+	s := open(t, "file:"+path)
+	send(t, s, batch("a"))
+	large := batch("b", strings.Repeat("x", 30<<10))
+	var old syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
+		t.Fatal(err)
+	}
+	signal.Ignore(syscall.SIGXFSZ)
+	t.Cleanup(func() { signal.Reset(syscall.SIGXFSZ) })
+	small := old
+	small.Cur = 20 << 10
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &small); err != nil {
+		t.Fatal(err)
+	}
+	err := s.Send(t.Context(), large)
+	if restored := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &old); restored != nil {
+		t.Fatal(restored)
+	}
+	if !errors.Is(err, syscall.EFBIG) {
+		t.Fatalf("a batch for which there is no room: %v", err)
+	}
+	wantFile(t, path, a)
+	send(t, s, large)
+	wantFile(t, path, a+string(large.NDJSON()))
 }
 
 func TestFileRefuses(t *testing.T) {

@@ -32,6 +32,9 @@ type store struct {
 	server  *httptest.Server
 	backend gofakes3.Backend
 	dying   atomic.Bool // ends the connection instead of an answer
+	refuses atomic.Bool // answers 400 to everything
+
+	slow atomic.Pointer[chan struct{}] // answers once it is closed; nil = at once
 }
 
 func newStore(t *testing.T) *store {
@@ -46,6 +49,14 @@ func newStore(t *testing.T) *store {
 			w.WriteHeader(http.StatusForbidden)
 			_, _ = io.WriteString(w, `<?xml version="1.0"?><Error><Code>InvalidAccessKeyId</Code><Message>no such key</Message></Error>`)
 			return
+		}
+		if s.refuses.Load() {
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = io.WriteString(w, `<?xml version="1.0"?><Error><Code>InvalidRequest</Code><Message>not like this</Message></Error>`)
+			return
+		}
+		if slow := s.slow.Load(); slow != nil {
+			<-*slow
 		}
 		answer := httptest.NewRecorder()
 		fake.ServeHTTP(answer, r)
@@ -194,5 +205,40 @@ func TestErrors(t *testing.T) {
 		if _, err := s3.Open(sinktest.Spec(t, "s3://events", "endpoint="+endpoint), sinks.Environment{}); err == nil || !strings.Contains(err.Error(), "endpoint="+endpoint+": must be a URL") {
 			t.Errorf("%s: got %v", endpoint, err)
 		}
+	}
+}
+
+// A store that refuses a file keeps the batch, whatever the reason: a file is never one event.
+func TestStoreThatRefuses(t *testing.T) {
+	s := newStore(t)
+	sink := s.open("")
+	s.refuses.Store(true)
+	sinktest.Fails(t, sink, sinktest.Batch(t, 0, 10), false, "bucket events", "not like this")
+	s.refuses.Store(false)
+	sinktest.Send(t, sink, sinktest.Batch(t, 0, 10))
+	if _, rows := s.files(); len(rows) != 10 {
+		t.Errorf("%d rows", len(rows))
+	}
+}
+
+// A store that answers slowly gets a batch once, and one that does not answer in time gets it again in place of the first.
+func TestSlowStore(t *testing.T) {
+	s := newStore(t)
+	sink := s.open("")
+	answer := make(chan struct{})
+	s.slow.Store(&answer)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := sink.Send(ctx, sinktest.Batch(t, 0, 10)); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
+	}
+	sent := make(chan error, 1)
+	go func() { sent <- sink.Send(t.Context(), sinktest.Batch(t, 0, 10)) }()
+	close(answer)
+	if err := <-sent; err != nil {
+		t.Error(err)
+	}
+	if _, rows := s.files(); len(rows) != 10 {
+		t.Errorf("%d rows", len(rows))
 	}
 }
