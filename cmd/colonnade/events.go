@@ -113,6 +113,7 @@ func (c *eventsCommand) run(ctx context.Context, cmd *cli.Command) (err error) {
 	if err := c.print(ctx); err != nil || !c.follow {
 		return cmp.Or(unlessDone(ctx, err), c.events.partial(cmd.ErrWriter))
 	}
+	c.events.newest = c.number >= 0
 	err = c.events.followed(ctx, cmd.ErrWriter, c.printNew)
 	return cmp.Or(unlessDone(ctx, err), c.events.partial(cmd.ErrWriter))
 }

@@ -132,3 +132,35 @@ func TestEventsFollowAFleet(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+// A node that registers later is found, with its new events. One that comes back at another address goes on where it was.
+func TestEventsFollowNodesThatRegisterLater(t *testing.T) {
+	s := startEtcd(t)
+	one := startLogging(t, s, "entries/edge-1")
+	proxy := testkit.NewProxy(t, one.admin)
+	at := func(admin string) {
+		put(t, s, map[string]string{"entries/edge-1": strings.ReplaceAll(registered(admin), `,"boot":"x"`, "")})
+	}
+	at(proxy.Address)
+	one.Append(ended("first", "acme", analytics.OutcomeCompleted))
+	var out, notes record
+	stop := background(t, &out, &notes, "events", "-f", "-n", "10")
+	out.await(t, `"first"`)
+	two := startLogging(t, s, "servers/ams/ams-1")
+	old := ended("old", "acme", analytics.OutcomeCompleted)
+	old.Time = time.Now().Add(-time.Hour)
+	two.Append(old)
+	two.Append(ended("second", "acme", analytics.OutcomeCompleted))
+	out.await(t, `"second"`)
+	notes.await(t, "node ams-1 has registered\n")
+	proxy.Swallow()
+	at(one.admin)
+	one.Append(ended("third", "acme", analytics.OutcomeCompleted))
+	out.await(t, `"third"`)
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	if got := idsIn(out.String()); got != "first second third" {
+		t.Errorf("got %q", got)
+	}
+}

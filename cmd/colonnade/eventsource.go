@@ -105,6 +105,11 @@ type events struct {
 	missing []string     // what is not there, with the reason
 	unread  int          // servers that are not registered any more
 
+	source *eventSource // which finds the nodes
+	nodes  []*eventNode // that are read
+	listed time.Time    // when the source was asked for nodes last
+	newest bool         // the command began with the newest events, so that of a node that registers later only new ones count
+
 	mu      sync.Mutex           // guards the field below
 	readers map[string]*eventLog // the log that reads the events of a node's process
 }
@@ -169,6 +174,7 @@ func (e *events) openDir(dir string, apart bool) error {
 
 // openNodes finds the nodes to ask.
 func (e *events) openNodes(ctx context.Context, s *eventSource) error {
+	e.source, e.listed = s, time.Now()
 	nodes, err := s.nodes(ctx)
 	if err != nil {
 		return err
@@ -180,15 +186,21 @@ func (e *events) openNodes(ctx context.Context, s *eventSource) error {
 		}
 	}
 	for _, n := range nodes {
-		r := &eventNode{reader: e.reader, registration: n, events: e}
-		r.request.Filter, r.request.Last, r.request.Bytes = e.filter, -1, eventPageBytes
-		r.log = &eventLog{name: cmp.Or(n.Node, n.Admin), lines: r.lines, last: func(n int) error {
-			r.request.Last = n
-			return nil
-		}}
-		e.logs = append(e.logs, r.log)
+		e.logs = append(e.logs, e.newNode(n).log)
 	}
 	return nil
+}
+
+// newNode returns a node to read.
+func (e *events) newNode(n registration) *eventNode {
+	r := &eventNode{reader: e.reader, registration: n, events: e}
+	r.request.Filter, r.request.Last, r.request.Bytes = e.filter, -1, eventPageBytes
+	r.log = &eventLog{name: cmp.Or(n.Node, n.Admin), lines: r.lines, last: func(n int) error {
+		r.request.Last = n
+		return nil
+	}}
+	e.nodes = append(e.nodes, r)
+	return r
 }
 
 // nodes returns the nodes that the flag -admin names, or else those that are registered in etcd.
