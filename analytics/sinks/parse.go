@@ -1,6 +1,8 @@
 package sinks
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/url"
@@ -185,8 +187,13 @@ var (
 	notInNames = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
 )
 
-// defaultName returns a name by where the sink is.
+// defaultName returns a name by where the sink is. The path of a receiver may hold a token, and a name stands in metrics and logs.
 func (s *Spec) defaultName() string {
-	name := s.Scheme.Name + "-" + notInNames.ReplaceAllString(strings.Trim(s.URL.Host+s.URL.Path, "/"), "-")
+	path := s.URL.Path
+	if s.Scheme.secretPath && strings.Trim(path, "/") != "" {
+		sum := sha256.Sum256([]byte(path))
+		path = "-" + hex.EncodeToString(sum[:4])
+	}
+	name := s.Scheme.Name + "-" + notInNames.ReplaceAllString(strings.Trim(s.URL.Host+path, "/"), "-")
 	return strings.TrimRight(name[:min(len(name), 63)], "-.")
 }

@@ -28,7 +28,8 @@ func TestParse(t *testing.T) {
 	f("file:e.jsonl", `file-e.jsonl file  e.jsonl 1000 1048576 1s  [] []  map[]`)
 	f("unix:/run/x.sock?kinds=inference,forward&accounts=a,b", `unix-run-x.sock unix  /run/x.sock 1000 1048576 1s  ["inference" "forward"] ["a" "b"]  map[]`)
 	f("http://c:8080/in?batch_events=5&batch_bytes=2MiB&every=250ms&compression=zstd&credential=env:TOKEN&query=a%3D1",
-		`http-c-8080-in http c:8080 /in 5 2097152 250ms zstd [] [] env:TOKEN map[query:a=1]`)
+		`http-c-8080-86121fea http c:8080 /in 5 2097152 250ms zstd [] [] env:TOKEN map[query:a=1]`)
+	f("https://c/", `https-c https c / 1000 1048576 1s gzip [] []  map[]`)
 	f("kafka://a:9092,b:9092/events", `kafka-a-9092-b-9092-events kafka a:9092,b:9092 /events 1000 1048576 1s zstd [] []  map[]`)
 	f("nats://me@a:4222,b:4222/s?tls=true", `nats-a-4222-b-4222-s nats a:4222,b:4222 /s 1000 1048576 1s  [] []  map[tls:true]`)
 	f("s3://bucket/p?region=x", `s3-bucket-p s3 bucket /p 50000 33554432 5m0s  [] []  map[region:x]`)

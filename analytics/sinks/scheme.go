@@ -18,7 +18,8 @@ type Scheme struct {
 	MaxBytes    int           // of a batch at most; 0 = MaxBatchBytes
 	Every       time.Duration // the default; 0 = DefaultEvery
 
-	opaque bool // the URL has a path only
+	opaque     bool // the URL has a path only
+	secretPath bool // the path may hold a token
 }
 
 // Schemes returns all schemes, in the order of the documentation.
@@ -26,10 +27,10 @@ func Schemes() []Scheme {
 	return []Scheme{
 		{Name: "file", Example: "file:/var/log/colonnade/events.jsonl", Params: []string{"max_bytes", "keep"}, opaque: true},
 		{Name: "unix", Example: "unix:/run/vector/events.sock", opaque: true},
-		{Name: "http", Example: "http://collector:8080/events", Params: []string{"auth", "query"}, Compression: "gzip"},
-		{Name: "https", Example: "https://collector/events?credential=env:COLLECTOR_TOKEN", Params: []string{"auth", "query"}, Compression: "gzip"},
-		{Name: "otlp", Example: "otlp://collector:4318", Params: []string{"auth"}, Compression: "gzip"},
-		{Name: "otlps", Example: "otlps://collector:4318", Params: []string{"auth"}, Compression: "gzip"},
+		{Name: "http", Example: "http://collector:8080/events", Params: []string{"auth", "query"}, Compression: "gzip", secretPath: true},
+		{Name: "https", Example: "https://collector/events?credential=env:COLLECTOR_TOKEN", Params: []string{"auth", "query"}, Compression: "gzip", secretPath: true},
+		{Name: "otlp", Example: "otlp://collector:4318", Params: []string{"auth"}, Compression: "gzip", secretPath: true},
+		{Name: "otlps", Example: "otlps://collector:4318", Params: []string{"auth"}, Compression: "gzip", secretPath: true},
 		{Name: "nats", Example: "nats://nats:4222/colonnade.events", Params: []string{"tls", "ca"}},
 		{Name: "kafka", Example: "kafka://broker-1:9092,broker-2:9092/events", Heavy: true, Params: []string{"tls", "sasl", "ca"}, Compression: "zstd"},
 		{Name: "postgres", Example: "postgres://user@db:5432/colonnade?credential=env:PGPASSWORD", Heavy: true,

@@ -133,7 +133,7 @@ func TestShipAdmin(t *testing.T) {
 	wants("/metrics", `colonnade_events_sink_shipped_total{node="ams-1",sink="disk"} 10`, `colonnade_events_sink_shipped_total{node="ams-2",sink="disk"} 20`,
 		`colonnade_events_sink_lag_events{node="ams-2",sink="gone"} 20`, `colonnade_events_sink_lag_seconds{node="ams-2",sink="gone"}`)
 	wants("/health/live", "live")
-	wants("/health/ready?verbose", "ready\n", "ams-1 → gone: failing: cannot post to http://127.0.0.1:1/")
+	wants("/health/ready?verbose", "ready\n", "ams-1 → gone: failing: cannot post to http://127.0.0.1:1: ")
 	testkit.WaitFor(t, "a line with the age", func() bool {
 		return strings.Contains(p.Output(), "ams-2 → gone: 0 events shipped, 20 to go, the oldest since ")
 	})

@@ -28,6 +28,7 @@ type receiver struct {
 	ship.Receiver
 
 	url        string
+	address    string // without its path, for errors
 	auth       *sinks.Auth
 	compressor *compressor
 	client     *http.Client
@@ -40,7 +41,7 @@ func newReceiver(s *sinks.Spec, e sinks.Environment) (*receiver, error) {
 	if _, err := url.ParseQuery(u.RawQuery); err != nil {
 		return nil, errors.New("query: must be the query of the URL, escaped once more, such as a%3D1%26b%3D2") // it may have a key
 	}
-	r.url = u.String()
+	r.url, r.address = u.String(), u.Scheme+"://"+u.Host
 	var err error
 	if r.auth, err = sinks.NewAuth(s, e); err != nil {
 		return nil, err
@@ -80,19 +81,18 @@ func (r *receiver) Send(ctx context.Context, b *ship.Batch) error {
 	request.Body, _ = body.reader()
 	answer, err := r.client.Do(request)
 	if err != nil {
-		return withoutQuery(err)
+		return r.explain(err)
 	}
 	defer answer.Body.Close()
 	said, _ := io.ReadAll(io.LimitReader(answer.Body, mostAnswer))
 	return verdict(answer, said)
 }
 
-// withoutQuery leaves the query of the URL out of an error, which may have a key of the receiver.
-func withoutQuery(err error) error {
+// explain leaves the path and the query of the URL out of an error: they may have a key of the receiver.
+func (r *receiver) explain(err error) error {
 	var of *url.Error
 	if errors.As(err, &of) {
-		address, _, _ := strings.Cut(of.URL, "?")
-		return fmt.Errorf("cannot post to %s: %w", address, of.Err)
+		return fmt.Errorf("cannot post to %s: %w", r.address, of.Err)
 	}
 	return err
 }

@@ -377,7 +377,7 @@ func TestHTTPRefuses(t *testing.T) {
 	f("http://127.0.0.1:1/x?auth=basic", "no credential")
 	f("http://127.0.0.1:1/x?credential=env:COLONNADE_NOT_SET", "COLONNADE_NOT_SET: the environment variable is not set")
 	f("http://127.0.0.1:1/x?credential=file:/not/there", "/not/there")
-	f("http://127.0.0.1:1/x?query=key%3Dhidden", "cannot post to http://127.0.0.1:1/x: ")
+	f("http://127.0.0.1:1/x?query=key%3Dhidden", "cannot post to http://127.0.0.1:1: ")
 	f("postgres://db/x", "colonnade ship -data-dir DIR")
 	if _, err := tryOpen("http://127.0.0.1:1/x?query=key%3Dhidden%25z"); err == nil || strings.Contains(err.Error(), "hidden") {
 		t.Errorf("got %v", err)

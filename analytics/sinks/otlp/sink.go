@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
+	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/exporters/otlp/otlplog/otlploghttp"
@@ -21,7 +23,8 @@ const sendTimeout = 30 * time.Second
 type Sink struct {
 	ship.Receiver
 
-	endpoint  string
+	url       string
+	endpoint  string // without its path, which may hold a token, for errors
 	exporter  *otlploghttp.Exporter
 	records   *records
 	exchange  *exchange
@@ -57,7 +60,7 @@ func Open(spec *sinks.Spec, env sinks.Environment) (*Sink, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", spec.URL, err)
 	}
-	return &Sink{endpoint: endpoint.String(), exporter: exporter, records: newRecords(), exchange: x, transport: transport}, nil
+	return &Sink{url: endpoint.String(), endpoint: endpoint.Scheme + "://" + endpoint.Host, exporter: exporter, records: newRecords(), exchange: x, transport: transport}, nil
 }
 
 func compressionOf(setting string) (otlploghttp.Option, error) {
@@ -98,6 +101,13 @@ func (s *Sink) explain(err error) error {
 	var secret secretError
 	if errors.As(err, &secret) {
 		return secret.err
+	}
+	var of *url.Error
+	if errors.As(err, &of) {
+		err = of.Err // without the URL
+	}
+	if text := err.Error(); strings.Contains(text, s.url) {
+		err = errors.New(strings.ReplaceAll(text, s.url, s.endpoint))
 	}
 	switch answer.status {
 	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:

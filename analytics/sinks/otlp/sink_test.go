@@ -308,3 +308,19 @@ func TestBadSettings(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// The path of a collector may hold a token, so no error has it.
+func TestErrorsWithoutThePath(t *testing.T) {
+	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }))
+	t.Cleanup(refusing.Close)
+	for _, address := range []string{"127.0.0.1:1", strings.TrimPrefix(refusing.URL, "http://")} {
+		sink, err := otlp.Open(sinktest.Spec(t, "otlp://"+address+"/token/v1/logs", ""), sinks.Environment{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := sink.Send(t.Context(), sinktest.Batch(t, 0, 1)); err == nil || strings.Contains(err.Error(), "token/") || !strings.Contains(err.Error(), address) {
+			t.Errorf("got %v", err)
+		}
+		_ = sink.Close()
+	}
+}
