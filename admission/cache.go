@@ -36,6 +36,7 @@ type engineCache struct {
 	size     int64           // bytes of prompts that it has room for, as the permits know it; 0: not known
 	losses   uint64          // times that it was lost
 	refused  bool            // a health check was refused, and none has succeeded since
+	anew     uint64          // ranks of a process that is known to be new, whose first events have yet to show it
 	adopted  bool            // another server has told what is in it
 
 	failing  bool      // the last line of the log says that its events cannot be read
@@ -60,7 +61,7 @@ func (m *Manager) followCacheLocked(ctx context.Context, e *engine, running *syn
 	}
 	if f != nil {
 		f.cancel()
-		e.cache.follower, e.cache.events, e.cache.failing = nil, kvevents.State{}, false
+		e.cache.follower, e.cache.events, e.cache.anew, e.cache.failing = nil, kvevents.State{}, 0, false
 		e.fitCacheLocked()
 	}
 	addresses, ok := fleet.KVEventAddresses(want)
@@ -85,11 +86,32 @@ func (m *Manager) noteEvents(e *engine, f *eventsFollower, s kvevents.State) {
 	if e.cache.follower != f {
 		return
 	}
-	lost := s.Forgets > e.cache.events.Forgets
-	if e.cache.events = s; lost {
+	if e.cache.take(s) {
 		e.loseCacheLocked()
 	}
 	e.fitCacheLocked()
+}
+
+// take takes what the events say, and reports whether they show that the cache was lost. Of a process that is known to be new, the first event
+// shows it once more, when prompts have been sent to that process already.
+func (c *engineCache) take(s kvevents.State) (lost bool) {
+	restarts := s.Restarts - c.events.Restarts
+	known := min(restarts, c.anew)
+	lost = restarts > known || s.Clears > c.events.Clears
+	if c.anew -= known; restarts == 0 && s.Connected && s.Events > c.events.Events {
+		c.anew = 0 // its count of events goes on, as when there was none before
+	}
+	c.events = s
+	return lost
+}
+
+// noteNewProcessLocked notes that the cache is empty since its process has ended.
+func (e *engine) noteNewProcessLocked() {
+	if f := e.cache.follower; f != nil {
+		addresses, _ := fleet.KVEventAddresses(f.address)
+		e.cache.anew = uint64(len(addresses))
+	}
+	e.loseCacheLocked()
 }
 
 // loseCacheLocked notes that the cache is empty.
@@ -106,7 +128,7 @@ func (m *Manager) noteCheck(e *engine, err error) {
 	defer m.mu.Unlock()
 	refused := errors.Is(err, syscall.ECONNREFUSED)
 	if refused && !e.cache.refused && (e.health.answered || e.cache.adopted) {
-		e.loseCacheLocked()
+		e.noteNewProcessLocked()
 	}
 	e.cache.refused = refused || e.cache.refused && err != nil
 }
@@ -126,7 +148,7 @@ func (m *Manager) noteRestartsLocked(t *fleet.Table) {
 		}
 		run := workerRun{w.Boot, w.Engine.Restarts}
 		if before := e.run; before.boot == run.boot && before.restarts < run.restarts {
-			e.loseCacheLocked()
+			e.noteNewProcessLocked()
 			e.began = time.Now()
 		}
 		e.run = run

@@ -230,7 +230,7 @@ func TestSizeOfTheCacheIsBounded(t *testing.T) {
 func TestLostCacheIsForgotten(t *testing.T) {
 	for name, lose := range map[string]func(s *scenario, p *publishers, e *sayer){
 		"events": func(_ *scenario, p *publishers, _ *sayer) {
-			p.say("one:5557", kvevents.State{Connected: true, Forgets: 1})
+			p.say("one:5557", kvevents.State{Connected: true, Clears: 1})
 		},
 		"metrics": func(s *scenario, _ *publishers, e *sayer) {
 			s.say(e, 1, func() { e.PrefixQueries, e.PrefixHits = value(100), value(90) })
@@ -270,6 +270,40 @@ func TestLostCacheIsForgotten(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A process that is known to be new shows in its first event as well, which comes after its first prompt. That prompt is not forgotten; one more
+// restart, or an emptied cache, is.
+func TestNewProcessIsForgottenOnce(t *testing.T) {
+	playEvents(t, func(s *scenario, p *publishers) {
+		s.put(byIndex + "tcp://one:5557\n---\n" + workerDocument("boot", 2))
+		time.Sleep(2 * testInterval)
+		said := kvevents.State{Connected: true, Known: true, Events: 5}
+		p.say("one:5557", said)
+		want := func(losses uint64, when string) {
+			t.Helper()
+			synctest.Wait()
+			if n := s.cache().Losses; n != losses {
+				t.Errorf("%s, %d losses, want %d", when, n, losses)
+			}
+		}
+		s.put(workerDocument("boot", 3))
+		want(1, "started again by its worker")
+		said.Restarts, said.Events = 1, 6
+		p.say("one:5557", said)
+		want(1, "with the first event of that process")
+		said.Restarts, said.Events = 2, 7
+		p.say("one:5557", said)
+		want(2, "restarted without a word")
+		s.put(workerDocument("boot", 4))
+		want(3, "started again by its worker")
+		said.Clears, said.Events = 1, 8
+		p.say("one:5557", said)
+		want(4, "emptied")
+		said.Restarts, said.Events = 3, 9
+		p.say("one:5557", said)
+		want(5, "restarted after other events")
+	})
 }
 
 func workerDocument(boot string, restarts int) string {

@@ -6,7 +6,8 @@ type State struct {
 	Known    bool // the count holds
 	Evicting bool // and the engine has removed blocks, so that Tokens is about what the cache has room for
 
-	Forgets   uint64 // times that all was lost: the engine began anew, or emptied its cache
+	Clears    uint64 // times that the engine emptied its cache
+	Restarts  uint64 // times that the engine began anew, which its next event shows
 	Events    uint64 // read
 	Gaps      uint64 // times that messages were lost or not understood
 	Connected bool
@@ -32,7 +33,7 @@ func (c *count) take(seq uint64, payload []byte) {
 		c.begun, c.state.Known = true, seq == 0
 	case seq == c.next:
 	case seq < c.next: // the engine began anew
-		c.state.Forgets++
+		c.state.Restarts++
 		c.empty()
 		c.state.Known = seq == 0
 	default:
@@ -49,7 +50,7 @@ func (c *count) take(seq uint64, payload []byte) {
 
 func (c *count) add(b Batch) {
 	if b.Cleared {
-		c.state.Forgets++
+		c.state.Clears++
 		c.empty()
 		c.state.Known = true
 	}

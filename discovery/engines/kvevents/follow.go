@@ -46,7 +46,8 @@ func sum(followers []*Follower) (all State) {
 	all = State{Known: true, Evicting: true, Connected: true}
 	for _, f := range followers {
 		s := f.State()
-		all.Tokens, all.Forgets, all.Events, all.Gaps = all.Tokens+s.Tokens, all.Forgets+s.Forgets, all.Events+s.Events, all.Gaps+s.Gaps
+		all.Tokens, all.Events, all.Gaps = all.Tokens+s.Tokens, all.Events+s.Events, all.Gaps+s.Gaps
+		all.Clears, all.Restarts = all.Clears+s.Clears, all.Restarts+s.Restarts
 		all.Known, all.Evicting, all.Connected = all.Known && s.Known, all.Evicting && s.Evicting, all.Connected && s.Connected
 		if all.Error == "" {
 			all.Error = s.Error

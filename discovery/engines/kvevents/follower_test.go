@@ -100,7 +100,7 @@ func TestFollowCountsResidentTokens(t *testing.T) {
 	e.serve("e f g h i j k l m")
 	e.await("a full cache", func(s kvevents.State) bool { return s.Known && s.Tokens == 16 && s.Evicting })
 	e.ClearCache()
-	e.await("an empty cache", func(s kvevents.State) bool { return s.Known && s.Tokens == 0 && !s.Evicting && s.Forgets == 1 })
+	e.await("an empty cache", func(s kvevents.State) bool { return s.Known && s.Tokens == 0 && !s.Evicting && s.Clears == 1 })
 }
 
 func TestFollowFaults(t *testing.T) {
@@ -147,7 +147,7 @@ func TestFollowReconnects(t *testing.T) {
 	t.Cleanup(func() { stop() })
 	e.connected()
 	e.serve("a b c d")
-	e.await("a count of the new engine", func(s kvevents.State) bool { return s.Known && s.Tokens == 8 && s.Forgets == 1 })
+	e.await("a count of the new engine", func(s kvevents.State) bool { return s.Known && s.Tokens == 8 && s.Restarts == 1 && s.Clears == 0 })
 }
 
 func TestFollowLateSubscriberKnowsNothing(t *testing.T) {
@@ -158,7 +158,7 @@ func TestFollowLateSubscriberKnowsNothing(t *testing.T) {
 	e.serve("e f g h")
 	await(t, late, "an unknown count", func(s kvevents.State) bool { return s.Events > 0 && !s.Known })
 	e.ClearCache()
-	await(t, late, "a known count", func(s kvevents.State) bool { return s.Known && s.Forgets == 1 })
+	await(t, late, "a known count", func(s kvevents.State) bool { return s.Known && s.Clears == 1 })
 }
 
 // TestFollowRefusesFloods has a publisher that announces a message of 2^62 bytes, one without end, and one that speaks something else.
@@ -225,5 +225,5 @@ func TestFollowRanks(t *testing.T) {
 	two.serve("a b c d")
 	last("count of both", func(s kvevents.State) bool { return s.Tokens == 24 && s.Known && !s.Evicting })
 	one.ClearCache()
-	last("clearing of one", func(s kvevents.State) bool { return s.Forgets == 1 && s.Tokens == 8 })
+	last("clearing of one", func(s kvevents.State) bool { return s.Clears == 1 && s.Tokens == 8 })
 }

@@ -61,6 +61,6 @@ func TestFollowLibzmq(t *testing.T) {
 	await(t, f, "fewer blocks", func(s kvevents.State) bool { return s.Known && s.Tokens == 1000*16 && s.Evicting })
 	say("map clear", "list store 1", "list clear", "map store 2")
 	await(t, f, "an empty cache", func(s kvevents.State) bool {
-		return s.Known && s.Tokens == 2*16 && !s.Evicting && s.Forgets == 2 && s.Gaps == 0
+		return s.Known && s.Tokens == 2*16 && !s.Evicting && s.Clears == 2 && s.Gaps == 0
 	})
 }
