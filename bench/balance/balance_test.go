@@ -1,6 +1,7 @@
 package balance
 
 import (
+	"math/rand/v2"
 	"testing"
 	"testing/synctest"
 
@@ -44,5 +45,24 @@ func TestBacklogIsShared(t *testing.T) {
 	f := one(t, Chats(1, 40, 1500), 1, balance.Config{}, false)
 	if f.Jain < 0.98 || f.Refused == 0 {
 		t.Errorf("in overload: %+v", f)
+	}
+}
+
+// Of Zipf's law with the exponent 1.1 below 1024, a sixth are 1, and the mean is about 102.
+func TestLengthsOfBursts(t *testing.T) {
+	const n = 100_000
+	random, lengths := rand.New(rand.NewPCG(1, 1)), newZipf(burstExponent, burstLength)
+	sum, ones := 0, 0
+	for range n {
+		length := lengths.draw(random)
+		if length < 1 || length >= burstLength {
+			t.Fatalf("a length of %d", length)
+		}
+		if sum += length; length == 1 {
+			ones++
+		}
+	}
+	if mean, share := float64(sum)/n, float64(ones)/n; mean < 98 || mean > 106 || share < 0.17 || share > 0.19 {
+		t.Errorf("mean %.1f, share of ones %.3f", mean, share)
 	}
 }

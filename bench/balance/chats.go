@@ -11,28 +11,41 @@ import (
 const (
 	chatBlock     = 64  // tokens
 	chatTurns     = 5   // of a conversation, mean
-	chatAsk       = 250 // tokens of a turn of the user, mean
-	chatAnswer    = 250 // tokens of an answer, mean
+	chatLength    = 250 // tokens of a turn of the user and of an answer, mean
 	chatApps      = 6   // different system prompts
 	chatSystem    = 800 // tokens of a system prompt
 	chatThink     = 20 * time.Second
-	chatBurstness = 0.5 // shape of the gamma distribution of the times between conversations: below 1 is burstier than Poisson
+	burstLength   = 1024 // tokens of a turn or an answer of BurstGPT, less than
+	burstExponent = 1.1  // of the Zipf distribution of these lengths
 )
 
 // Chats returns conversations of several turns that begin in bursts, and have so many requests a second in all. The prompt of a turn is the
-// whole conversation before it.
+// whole conversation before it. Lengths are exponentially distributed.
 func Chats(seed uint64, rate float64, conversations int) *Traffic {
-	random := rand.New(rand.NewPCG(seed, 2))
-	t := &Traffic{Name: "chats", BlockTokens: chatBlock}
+	return converse("chats", rand.New(rand.NewPCG(seed, 2)), rate, conversations, func(random *rand.Rand) int {
+		return 1 + int(chatLength*random.ExpFloat64())
+	})
+}
+
+// Bursts returns the same with the lengths of the generator of BurstGPT (github.com/HPMLL/BurstGPT, example/profile_server/server.py at
+// e92f533): Zipf with the exponent 1.1. Its times between arrivals, of the gamma distribution with the shape 1/2, are those of Chats too.
+// Conversations are ours, since the generator has none.
+func Bursts(seed uint64, rate float64, conversations int) *Traffic {
+	lengths := newZipf(burstExponent, burstLength)
+	return converse("burstgpt", rand.New(rand.NewPCG(seed, 3)), rate, conversations, lengths.draw)
+}
+
+func converse(name string, random *rand.Rand, rate float64, conversations int, length func(*rand.Rand) int) *Traffic {
+	t := &Traffic{Name: name, BlockTokens: chatBlock}
 	apps := make([][]uint64, chatApps)
 	for i := range apps {
 		apps[i] = extend(nil, chatSystem, random)
 	}
-	zipf := rand.NewZipf(random, 1.3, 1, chatApps-1)
+	popular := rand.NewZipf(random, 1.3, 1, chatApps-1)
 	at := 0.0
 	for range conversations {
 		at += gamma(random) * chatTurns / rate
-		t.converse(time.Duration(at*float64(time.Second)), apps[zipf.Uint64()], random)
+		t.add(time.Duration(at*float64(time.Second)), apps[popular.Uint64()], random, length)
 	}
 	slices.SortStableFunc(t.Requests, func(a, b Request) int { return int(a.At - b.At) })
 	last := time.Duration(at * float64(time.Second))
@@ -40,12 +53,12 @@ func Chats(seed uint64, rate float64, conversations int) *Traffic {
 	return t
 }
 
-// converse adds the turns of a conversation.
-func (t *Traffic) converse(at time.Duration, system []uint64, random *rand.Rand) {
+// add adds the turns of a conversation.
+func (t *Traffic) add(at time.Duration, system []uint64, random *rand.Rand, length func(*rand.Rand) int) {
 	session, account := random.Uint64(), accountOf(random)
 	chain, tokens := system, chatSystem
 	for {
-		ask, answer := 1+int(chatAsk*random.ExpFloat64()), 1+int(chatAnswer*random.ExpFloat64())
+		ask, answer := length(random), length(random)
 		tokens += ask
 		chain = extend(chain, tokens, random)
 		r := Request{At: at, Input: tokens, Output: answer, Chain: chain}
@@ -66,6 +79,23 @@ func extend(chain []uint64, tokens int, random *rand.Rand) []uint64 {
 		chain = append(chain, random.Uint64())
 	}
 	return chain
+}
+
+// zipf has the probabilities, added up, of 1, 2, 3 … by Zipf's law.
+type zipf []float64
+
+func newZipf(exponent float64, below int) zipf {
+	z, sum := make(zipf, below-1), 0.0
+	for i := range z {
+		sum += math.Pow(float64(i+1), -exponent)
+		z[i] = sum
+	}
+	return z
+}
+
+func (z zipf) draw(random *rand.Rand) int {
+	at, _ := slices.BinarySearch(z, random.Float64()*z[len(z)-1])
+	return at + 1
 }
 
 // gamma draws from the gamma distribution with the shape 1/2 and the mean 1, which is that of the square of a normal variable. It is

@@ -43,6 +43,7 @@ func Loads() []float64 { return []float64{0.5, 0.75, 1, 1.25, 1.5} }
 const (
 	mooncakeCapacity = 5.7
 	chatsCapacity    = 18.7
+	burstsCapacity   = 44
 )
 
 // Workload is a traffic and what the engines can serve of it.
@@ -58,7 +59,7 @@ func Workloads(seed uint64) ([]Workload, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []Workload{{"chats", Chats(seed, 12, 4000), chatsCapacity}, {"mooncake", mooncake, mooncakeCapacity}}, nil
+	return []Workload{{"chats", Chats(seed, 12, 4000), chatsCapacity}, {"burstgpt", Bursts(seed, 12, 2500), burstsCapacity}, {"mooncake", mooncake, mooncakeCapacity}}, nil
 }
 
 // At returns the run of a contestant at a load.

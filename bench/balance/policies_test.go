@@ -44,7 +44,7 @@ func TestIndexBesideOracle(t *testing.T) {
 				t.Errorf("%s, %s: %d requests beyond the slots", w.Name, c.Name, f.PeakOver)
 			}
 		}
-		index, oracle, least := figures["prefix_affinity, index"], figures["oracle"], figures["least_loaded"]
+		index, oracle, least := figures[indexName], figures[oracleName], figures["least_loaded"]
 		if index.Hits < 0.95*oracle.Hits || index.TTFT50 > 1.1*oracle.TTFT50 || index.Hits < 1.2*least.Hits {
 			t.Errorf("%s: the index %+v, the oracle %+v, least_loaded %+v", w.Name, index, oracle, least)
 		}
@@ -77,9 +77,52 @@ func TestBalancingPage(t *testing.T) {
 	}
 }
 
+// names of the contestants that the aims are about.
+const (
+	indexName  = "prefix_affinity, index"
+	oracleName = "oracle"
+)
+
+// measured are the figures of each contestant at each load: of each figure, the median of the seeds.
+type measured map[string][]Figures
+
+// measure measures the traffic of one name for all seeds.
+func measure(t *testing.T, seeds [][]Workload, i int) measured {
+	all := measured{}
+	for _, c := range Contestants() {
+		for _, load := range Loads() {
+			t.Log(seeds[0][i].Name, c.Name, load)
+			var runs []Figures
+			for _, w := range seeds {
+				runs = append(runs, simulate(t, w[i].At(load, &c)))
+			}
+			all[c.Name] = append(all[c.Name], medians(runs))
+		}
+	}
+	return all
+}
+
+// medians returns the median of each figure, and the greatest PeakOver.
+func medians(runs []Figures) (f Figures) {
+	of := func(figure func(*Figures) float64) float64 {
+		var list []float64
+		for i := range runs {
+			list = append(list, figure(&runs[i]))
+		}
+		slices.Sort(list)
+		return list[len(list)/2]
+	}
+	f.Hits, f.TTFT50 = of(func(f *Figures) float64 { return f.Hits }), of(func(f *Figures) float64 { return f.TTFT50 })
+	f.TTFT99, f.Goodput = of(func(f *Figures) float64 { return f.TTFT99 }), of(func(f *Figures) float64 { return f.Goodput })
+	f.Jain = of(func(f *Figures) float64 { return f.Jain })
+	for _, r := range runs {
+		f.PeakOver = max(f.PeakOver, r.PeakOver)
+	}
+	return f
+}
+
 // figuresText measures, draws the charts, and returns the tables.
 func figuresText(t *testing.T) string {
-	var out strings.Builder
 	seeds := [][]Workload{}
 	for seed := range uint64(3) {
 		w, err := Workloads(seed + 1)
@@ -88,37 +131,79 @@ func figuresText(t *testing.T) string {
 		}
 		seeds = append(seeds, w)
 	}
+	var tables, aims strings.Builder
 	for i := range seeds[0] {
 		name := seeds[0][i].Name
-		hits, ttft := newChart(t, name+": share of prompt tokens found in the cache"), newChart(t, name+": time to first token, median, s")
-		fmt.Fprintf(&out, "\n**%s**: share of prompt tokens cached, median time to first token in seconds, and Jain's index, at loads of\n\n| |", name)
-		for _, load := range Loads() {
-			fmt.Fprintf(&out, " %.2f |", load)
-		}
-		out.WriteString("\n| --- |" + strings.Repeat(" --- |", len(Loads())) + "\n")
-		for _, c := range Contestants() {
-			fmt.Fprintf(&out, "| %s |", c.Name)
-			var lines [2]plotter.XYs
-			for _, load := range Loads() {
-				t.Log(name, c.Name, load)
-				var of [3][]float64
-				for _, w := range seeds {
-					f := simulate(t, w[i].At(load, &c))
-					of[0], of[1], of[2] = append(of[0], f.Hits), append(of[1], f.TTFT50), append(of[2], f.Jain)
-				}
-				fmt.Fprintf(&out, " %.2f, %.2f%s |", median(of[0]), median(of[1]), jain(median(of[2])))
-				lines[0] = append(lines[0], plotter.XY{X: load, Y: median(of[0])})
-				lines[1] = append(lines[1], plotter.XY{X: load, Y: median(of[1])})
-			}
-			out.WriteString("\n")
-			hits.add(c.Name, lines[0])
-			ttft.add(c.Name, lines[1])
-		}
-		hits.save(filepath.Join(docs, "balancing-"+name+"-hits.png"))
-		ttft.save(filepath.Join(docs, "balancing-"+name+"-ttft.png"))
+		all := measure(t, seeds, i)
+		aims.WriteString(aimsOf(name, all))
+		table(&tables, name+": share of prompt tokens in the cache, and time to first token in seconds, p50 / p99, at loads of", all, func(f *Figures) string {
+			return fmt.Sprintf("%.2f, %.2f / %.1f", f.Hits, f.TTFT50, f.TTFT99)
+		})
+		table(&tables, name+": goodput, and Jain's index where accounts had to wait, at loads of", all, func(f *Figures) string {
+			return fmt.Sprintf("%.1f", f.Goodput) + jain(f.Jain)
+		})
+		draw(t, name, "hits", "share of prompt tokens found in the cache", all, func(f *Figures) float64 { return f.Hits })
+		draw(t, name, "ttft", "time to first token, median, s", all, func(f *Figures) float64 { return f.TTFT50 })
 	}
-	out.WriteString("\n")
-	return out.String()
+	return "\n| `prefix_affinity` by the index beside the oracle, at the worst of five loads | aim | chats | burstgpt | mooncake |\n| --- | --- | --- | --- | --- |\n" +
+		columns(aims.String()) + tables.String() + "\n"
+}
+
+// aimsOf returns what the aims were measured as with one traffic, a line each.
+func aimsOf(traffic string, all measured) string {
+	hits, ttft, fair, over := math.Inf(1), 0.0, 1.0, 0
+	for i := range Loads() {
+		index, oracle := all[indexName][i], all[oracleName][i]
+		hits, ttft = min(hits, index.Hits/oracle.Hits), max(ttft, index.TTFT50/oracle.TTFT50)
+		if !math.IsNaN(index.Jain) {
+			fair = min(fair, index.Jain)
+		}
+		for _, figures := range all {
+			over = max(over, figures[i].PeakOver)
+		}
+	}
+	return fmt.Sprintf("%s\t%.3f\t%.3f\t%.3f\t%d\n", traffic, hits, ttft, fair, over)
+}
+
+// columns makes rows of the table of aims from a line for each traffic.
+func columns(lines string) string {
+	rows := []string{
+		"cached tokens ÷ the oracle's | at least 0.95", "median time to first token ÷ the oracle's | at most 1.1", "Jain's index | at least 0.98",
+		"requests above an engine's slots, of all policies | 0",
+	}
+	for _, line := range strings.Split(strings.TrimSpace(lines), "\n") {
+		for i, cell := range strings.Split(line, "\t")[1:] {
+			rows[i] += " | " + cell
+		}
+	}
+	return "| " + strings.Join(rows, " |\n| ") + " |\n"
+}
+
+func table(out *strings.Builder, title string, all measured, cell func(*Figures) string) {
+	fmt.Fprintf(out, "\n**%s**\n\n| |", title)
+	for _, load := range Loads() {
+		fmt.Fprintf(out, " %.2f |", load)
+	}
+	out.WriteString("\n| --- |" + strings.Repeat(" --- |", len(Loads())) + "\n")
+	for _, c := range Contestants() {
+		fmt.Fprintf(out, "| %s |", c.Name)
+		for i := range all[c.Name] {
+			fmt.Fprintf(out, " %s |", cell(&all[c.Name][i]))
+		}
+		out.WriteString("\n")
+	}
+}
+
+func draw(t *testing.T, traffic, file, title string, all measured, figure func(*Figures) float64) {
+	chart := newChart(t, traffic+": "+title)
+	for _, c := range Contestants() {
+		var line plotter.XYs
+		for i, load := range Loads() {
+			line = append(line, plotter.XY{X: load, Y: figure(&all[c.Name][i])})
+		}
+		chart.add(c.Name, line)
+	}
+	chart.save(filepath.Join(docs, "balancing-"+traffic+"-"+file+".png"))
 }
 
 func jain(j float64) string {
@@ -126,11 +211,6 @@ func jain(j float64) string {
 		return ""
 	}
 	return fmt.Sprintf(", %.3f", j)
-}
-
-func median(list []float64) float64 {
-	sorted := slices.Sorted(slices.Values(list))
-	return sorted[len(sorted)/2]
 }
 
 // chart is a chart of lines over the load.
