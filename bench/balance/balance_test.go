@@ -2,6 +2,7 @@ package balance
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"testing/synctest"
 
@@ -64,5 +65,38 @@ func TestLengthsOfBursts(t *testing.T) {
 	}
 	if mean, share := float64(sum)/n, float64(ones)/n; mean < 98 || mean > 106 || share < 0.17 || share > 0.19 {
 		t.Errorf("mean %.1f, share of ones %.3f", mean, share)
+	}
+}
+
+// 500 adapters over 20 engines that have room for 32 each: nearly every request finds its adapter in memory by adapter_affinity, and a third
+// by least load.
+func TestAdaptersAreFound(t *testing.T) {
+	w := AdapterWorkload(1)
+	w.Traffic = first(w.Traffic, 4000)
+	loaded := map[string]float64{}
+	for _, c := range AdapterContestants() {
+		f := simulate(t, w.At(0.75, &c))
+		if loaded[c.Name] = f.Loaded; f.PeakOver != 0 {
+			t.Errorf("%s: %d requests beyond the slots", c.Name, f.PeakOver)
+		}
+	}
+	if loaded["adapter_affinity"] < 0.9 || loaded["least_loaded"] > 0.5 {
+		t.Errorf("shares of requests whose adapter was in memory: %v", loaded)
+	}
+}
+
+// The product's chain of a prompt is that of any prompt with the same beginning, and covers all of it that the engine could have.
+func TestBlocksOfPrompts(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 1))
+	short := extend(nil, 4000, random)
+	long := extend(short, 9000, random)
+	var text text
+	ofShort, bytes := text.blocks(short, chatBlock)
+	ofLong, _ := text.blocks(long, chatBlock)
+	if n := len(ofShort); n == 0 || len(ofLong) <= n || !slices.Equal(ofLong[:n], ofShort) {
+		t.Errorf("%d blocks of the beginning, %d of the whole", n, len(ofLong))
+	}
+	if tokens := len(short) * chatBlock; bytes < 3*tokens || bytes > 5*tokens {
+		t.Errorf("%d tokens have %d bytes", tokens, bytes)
 	}
 }

@@ -50,6 +50,7 @@ func converse(name string, random *rand.Rand, rate float64, conversations int, l
 	slices.SortStableFunc(t.Requests, func(a, b Request) int { return int(a.At - b.At) })
 	last := time.Duration(at * float64(time.Second))
 	t.Requests = slices.DeleteFunc(t.Requests, func(r Request) bool { return r.At > last }) // the load falls from there on
+	t.write()
 	return t
 }
 

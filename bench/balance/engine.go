@@ -1,6 +1,7 @@
 package balance
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -12,13 +13,15 @@ type Timing struct {
 	Slots       int           // requests that an engine gets at once
 	CacheTokens int           // of its prefix cache
 	Prefill     time.Duration // for each token that is not cached
+	Adapters    int           // that an engine has in memory
+	LoadAdapter time.Duration // for one that is not in memory; prefills wait meanwhile
 	Decode      time.Duration // for each token of an answer, of a request alone
 	DecodeEach  time.Duration // more for each other request in the engine
 }
 
 // DefaultTiming is like that of a large model on a few GPUs.
 func DefaultTiming() Timing {
-	return Timing{Slots: 16, CacheTokens: 1 << 20, Prefill: 100 * time.Microsecond, Decode: 20 * time.Millisecond, DecodeEach: 500 * time.Microsecond}
+	return Timing{Slots: 16, CacheTokens: 1 << 20, Prefill: 100 * time.Microsecond, Adapters: 32, LoadAdapter: 500 * time.Millisecond, Decode: 20 * time.Millisecond, DecodeEach: 500 * time.Microsecond}
 }
 
 // engine is a simulated engine.
@@ -27,6 +30,7 @@ type engine struct {
 	mu      sync.Mutex // guards cache, which the oracle reads when a timer of the pool hands out slots
 	cache   *prefixcache.Cache
 	busy    time.Duration // until which prefills take, as far as requests are known
+	loaded  []string      // adapters in memory; that of the latest request is the last
 	running int
 }
 
@@ -37,7 +41,8 @@ func newEngine(t Timing, blockTokens int) *engine {
 // job is a request in an engine.
 type job struct {
 	held        prefixcache.Request
-	cached      int // tokens
+	cached      int  // tokens
+	loaded      bool // its adapter was in memory, if it has one
 	first, done time.Duration
 }
 
@@ -47,10 +52,29 @@ func (e *engine) begin(now time.Duration, r *Request) job {
 	held, cached := e.cache.Begin(r.Chain, r.Input)
 	e.mu.Unlock()
 	e.busy = max(e.busy, now) + time.Duration(r.Input-cached)*e.timing.Prefill
+	loaded := e.use(r.Balance.Adapter)
+	if !loaded {
+		e.busy += e.timing.LoadAdapter
+	}
 	token := e.timing.Decode + time.Duration(e.running)*e.timing.DecodeEach
 	e.running++
 	first := e.busy + token
-	return job{held: held, cached: cached, first: first, done: first + time.Duration(r.Output-1)*token}
+	return job{held: held, cached: cached, loaded: loaded, first: first, done: first + time.Duration(r.Output-1)*token}
+}
+
+// use brings an adapter into memory, in the place of the one that was not used for longest, and reports whether it was there.
+func (e *engine) use(adapter string) (loaded bool) {
+	if adapter == "" {
+		return true
+	}
+	at := slices.Index(e.loaded, adapter)
+	if loaded = at >= 0; loaded {
+		e.loaded = slices.Delete(e.loaded, at, at+1)
+	} else if len(e.loaded) == e.timing.Adapters {
+		e.loaded = slices.Delete(e.loaded, 0, 1)
+	}
+	e.loaded = append(e.loaded, adapter)
+	return loaded
 }
 
 // end ends a request.

@@ -10,6 +10,7 @@ import (
 // before the last tenth, in which the load falls.
 type Figures struct {
 	Hits     float64 // share of the tokens of prompts that were cached
+	Loaded   float64 // share of the requests whose adapter was in memory
 	TTFT50   float64 // s, from the arrival; a refused request has none
 	TTFT99   float64
 	Goodput  float64 // requests a second whose TTFT was within the objective
@@ -107,7 +108,7 @@ func (r *run) measure() Figures {
 	from, to := r.arrival(first), r.arrival(last)
 	seconds := (to - from).Seconds()
 	var ttfts []float64
-	var input, cached, good, served, refused int
+	var input, cached, loaded, good, served, refused int
 	for i := range r.ended {
 		s := &r.ended[i]
 		if !s.refused && s.done > from && s.done <= to {
@@ -120,6 +121,9 @@ func (r *run) measure() Figures {
 		default:
 			input, cached = input+r.Traffic.Requests[i].Input, cached+s.cached
 			ttfts = append(ttfts, s.ttft.Seconds())
+			if s.loaded {
+				loaded++
+			}
 			if s.ttft <= objective {
 				good++
 			}
@@ -127,6 +131,7 @@ func (r *run) measure() Figures {
 	}
 	f.Hits, f.Refused = float64(cached)/float64(input), float64(refused)/float64(last-first)
 	f.Goodput, f.Served = float64(good)/seconds, float64(served)/seconds
+	f.Loaded = float64(loaded) / float64(max(len(ttfts), 1))
 	slices.Sort(ttfts)
 	if len(ttfts) > 0 {
 		f.TTFT50, f.TTFT99 = ttfts[len(ttfts)/2], ttfts[len(ttfts)*99/100]

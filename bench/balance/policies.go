@@ -12,6 +12,7 @@ type Contestant struct {
 	Policy balance.Config
 	Wait   time.Duration // balance.wait
 	Oracle bool
+	Blind  bool // see Config
 }
 
 // Contestants are the policies that are compared. The last is the oracle, and the one before it that of requests that wait.
@@ -24,11 +25,13 @@ func Contestants() []Contestant {
 	const wait = 2 * time.Second
 	return []Contestant{
 		{Name: "round_robin", Policy: balance.Config{Policy: balance.RoundRobin}},
+		{Name: "weighted_round_robin", Policy: balance.Config{Policy: balance.WeightedRoundRobin}},
 		{Name: "least_loaded"},
 		{Name: "least_latency", Policy: balance.Config{Policy: balance.LeastLatency}},
 		{Name: "consistent_hash", Policy: session},
 		{Name: "prefix_affinity, ring", Policy: ring},
 		{Name: "prefix_affinity, index", Policy: index},
+		{Name: "prefix_affinity, index without metrics", Policy: index, Blind: true},
 		{Name: "prefix_affinity, index, wait: 2s", Policy: index, Wait: wait},
 		{Name: "score", Policy: score},
 		{Name: "oracle, wait: 2s", Policy: index, Wait: wait, Oracle: true},
@@ -51,6 +54,7 @@ type Workload struct {
 	Name     string
 	Traffic  *Traffic
 	Capacity float64 // requests a second
+	Engines  int
 }
 
 // Workloads returns the traffics of a seed.
@@ -59,13 +63,13 @@ func Workloads(seed uint64) ([]Workload, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []Workload{{"chats", Chats(seed, 12, 4000), chatsCapacity}, {"burstgpt", Bursts(seed, 12, 2500), burstsCapacity}, {"mooncake", mooncake, mooncakeCapacity}}, nil
+	return []Workload{{"chats", Chats(seed, 12, 4000), chatsCapacity, 8}, {"burstgpt", Bursts(seed, 12, 2500), burstsCapacity, 8}, {"mooncake", mooncake, mooncakeCapacity, 8}}, nil
 }
 
 // At returns the run of a contestant at a load.
 func (w *Workload) At(load float64, c *Contestant) Config {
 	return Config{
-		Policy: c.Policy, PreferWait: c.Wait, Oracle: c.Oracle, Traffic: w.Traffic, Endpoints: 8, Timing: DefaultTiming(),
+		Policy: c.Policy, PreferWait: c.Wait, Oracle: c.Oracle, Blind: c.Blind, Traffic: w.Traffic, Endpoints: w.Engines, Timing: DefaultTiming(),
 		Speed: load * w.Capacity / w.Traffic.Rate(),
 	}
 }

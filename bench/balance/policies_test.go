@@ -65,7 +65,7 @@ func TestBalancingPage(t *testing.T) {
 		t.Fatalf("%s has no place for figures", page)
 	}
 	if !*update {
-		for _, c := range Contestants() {
+		for _, c := range append(Contestants(), AdapterContestants()...) {
 			if !strings.Contains(before, "| "+c.Name+" |") {
 				t.Errorf("%s has no figures of %s: write them with make bench-balance", page, c.Name)
 			}
@@ -83,27 +83,35 @@ const (
 	oracleName = "oracle"
 )
 
-// measured are the figures of each contestant at each load: of each figure, the median of the seeds.
-type measured map[string][]Figures
+// measured are the figures of contestants at each load, of all seeds.
+type measured struct {
+	traffic     string
+	contestants []Contestant
+	figures     map[string][]Figures // by contestant and load
+}
 
-// measure measures the traffic of one name for all seeds.
-func measure(t *testing.T, seeds [][]Workload, i int) measured {
-	all := measured{}
-	for _, c := range Contestants() {
+// measure measures one traffic, of which there is one for each seed.
+func measure(t *testing.T, seeds []Workload, contestants []Contestant) *measured {
+	all := &measured{seeds[0].Name, contestants, map[string][]Figures{}}
+	for _, c := range contestants {
 		for _, load := range Loads() {
-			t.Log(seeds[0][i].Name, c.Name, load)
+			t.Log(all.traffic, c.Name, load)
 			var runs []Figures
 			for _, w := range seeds {
-				runs = append(runs, simulate(t, w[i].At(load, &c)))
+				f := simulate(t, w.At(load, &c))
+				if f.PeakOver > 0 {
+					t.Fatalf("%s, %s at %.2f: %d requests beyond the slots", all.traffic, c.Name, load, f.PeakOver)
+				}
+				runs = append(runs, f)
 			}
-			all[c.Name] = append(all[c.Name], medians(runs))
+			all.figures[c.Name] = append(all.figures[c.Name], summary(runs))
 		}
 	}
 	return all
 }
 
-// medians returns the median of each figure, and the greatest PeakOver.
-func medians(runs []Figures) (f Figures) {
+// summary returns the median of each figure, and the least of Jain's index.
+func summary(runs []Figures) (f Figures) {
 	of := func(figure func(*Figures) float64) float64 {
 		var list []float64
 		for i := range runs {
@@ -114,96 +122,105 @@ func medians(runs []Figures) (f Figures) {
 	}
 	f.Hits, f.TTFT50 = of(func(f *Figures) float64 { return f.Hits }), of(func(f *Figures) float64 { return f.TTFT50 })
 	f.TTFT99, f.Goodput = of(func(f *Figures) float64 { return f.TTFT99 }), of(func(f *Figures) float64 { return f.Goodput })
-	f.Jain = of(func(f *Figures) float64 { return f.Jain })
+	f.Loaded, f.Jain = of(func(f *Figures) float64 { return f.Loaded }), math.NaN()
 	for _, r := range runs {
-		f.PeakOver = max(f.PeakOver, r.PeakOver)
+		if math.IsNaN(f.Jain) || r.Jain < f.Jain {
+			f.Jain = r.Jain
+		}
 	}
 	return f
 }
 
 // figuresText measures, draws the charts, and returns the tables.
 func figuresText(t *testing.T) string {
-	seeds := [][]Workload{}
-	for seed := range uint64(3) {
-		w, err := Workloads(seed + 1)
+	var seeds [4][]Workload
+	for seed := uint64(1); seed <= 3; seed++ {
+		w, err := Workloads(seed)
 		if err != nil {
 			t.Fatal(err)
 		}
-		seeds = append(seeds, w)
+		for i, one := range append(w, AdapterWorkload(seed)) {
+			seeds[i] = append(seeds[i], one)
+		}
 	}
 	var tables, aims strings.Builder
-	for i := range seeds[0] {
-		name := seeds[0][i].Name
-		all := measure(t, seeds, i)
-		aims.WriteString(aimsOf(name, all))
-		table(&tables, name+": share of prompt tokens in the cache, and time to first token in seconds, p50 / p99, at loads of", all, func(f *Figures) string {
+	for _, of := range seeds[:3] {
+		all := measure(t, of, Contestants())
+		aims.WriteString(all.aims())
+		all.table(&tables, "share of prompt tokens in the cache, and time to first token in seconds, p50 / p99", func(f *Figures) string {
 			return fmt.Sprintf("%.2f, %.2f / %.1f", f.Hits, f.TTFT50, f.TTFT99)
 		})
-		table(&tables, name+": goodput, and Jain's index where accounts had to wait, at loads of", all, func(f *Figures) string {
-			return fmt.Sprintf("%.1f", f.Goodput) + jain(f.Jain)
-		})
-		draw(t, name, "hits", "share of prompt tokens found in the cache", all, func(f *Figures) float64 { return f.Hits })
-		draw(t, name, "ttft", "time to first token, median, s", all, func(f *Figures) float64 { return f.TTFT50 })
+		all.goodput(&tables)
+		all.draw(t, "hits", "share of prompt tokens found in the cache", func(f *Figures) float64 { return f.Hits })
+		all.draw(t, "ttft", "time to first token, median, s", func(f *Figures) float64 { return f.TTFT50 })
 	}
+	all := measure(t, seeds[3], AdapterContestants())
+	all.table(&tables, "share of requests whose adapter was in memory, and time to first token in seconds, p50 / p99", func(f *Figures) string {
+		return fmt.Sprintf("%.2f, %.2f / %.1f", f.Loaded, f.TTFT50, f.TTFT99)
+	})
+	all.goodput(&tables)
+	all.draw(t, "goodput", "answers a second that begin within 5 s", func(f *Figures) float64 { return f.Goodput })
 	return "\n| `prefix_affinity` by the index beside the oracle, at the worst of five loads | aim | chats | burstgpt | mooncake |\n| --- | --- | --- | --- | --- |\n" +
 		columns(aims.String()) + tables.String() + "\n"
 }
 
-// aimsOf returns what the aims were measured as with one traffic, a line each.
-func aimsOf(traffic string, all measured) string {
-	hits, ttft, fair, over := math.Inf(1), 0.0, 1.0, 0
+// aims returns what the aims were measured as, a line.
+func (m *measured) aims() string {
+	hits, ttft, fair := math.Inf(1), 0.0, 1.0
 	for i := range Loads() {
-		index, oracle := all[indexName][i], all[oracleName][i]
+		index, oracle := m.figures[indexName][i], m.figures[oracleName][i]
 		hits, ttft = min(hits, index.Hits/oracle.Hits), max(ttft, index.TTFT50/oracle.TTFT50)
 		if !math.IsNaN(index.Jain) {
 			fair = min(fair, index.Jain)
 		}
-		for _, figures := range all {
-			over = max(over, figures[i].PeakOver)
-		}
 	}
-	return fmt.Sprintf("%s\t%.3f\t%.3f\t%.3f\t%d\n", traffic, hits, ttft, fair, over)
+	return fmt.Sprintf("%.3f\t%.3f\t%.3f\n", hits, ttft, fair)
 }
 
-// columns makes rows of the table of aims from a line for each traffic.
+// columns makes the rows of the table of aims from a line for each traffic.
 func columns(lines string) string {
 	rows := []string{
 		"cached tokens ÷ the oracle's | at least 0.95", "median time to first token ÷ the oracle's | at most 1.1", "Jain's index | at least 0.98",
-		"requests above an engine's slots, of all policies | 0",
 	}
 	for _, line := range strings.Split(strings.TrimSpace(lines), "\n") {
-		for i, cell := range strings.Split(line, "\t")[1:] {
+		for i, cell := range strings.Split(line, "\t") {
 			rows[i] += " | " + cell
 		}
 	}
 	return "| " + strings.Join(rows, " |\n| ") + " |\n"
 }
 
-func table(out *strings.Builder, title string, all measured, cell func(*Figures) string) {
-	fmt.Fprintf(out, "\n**%s**\n\n| |", title)
+func (m *measured) goodput(out *strings.Builder) {
+	m.table(out, "goodput, and Jain's index where accounts had to wait", func(f *Figures) string {
+		return fmt.Sprintf("%.1f", f.Goodput) + jain(f.Jain)
+	})
+}
+
+func (m *measured) table(out *strings.Builder, title string, cell func(*Figures) string) {
+	fmt.Fprintf(out, "\n**%s**: %s, at loads of\n\n| |", m.traffic, title)
 	for _, load := range Loads() {
 		fmt.Fprintf(out, " %.2f |", load)
 	}
 	out.WriteString("\n| --- |" + strings.Repeat(" --- |", len(Loads())) + "\n")
-	for _, c := range Contestants() {
+	for _, c := range m.contestants {
 		fmt.Fprintf(out, "| %s |", c.Name)
-		for i := range all[c.Name] {
-			fmt.Fprintf(out, " %s |", cell(&all[c.Name][i]))
+		for i := range m.figures[c.Name] {
+			fmt.Fprintf(out, " %s |", cell(&m.figures[c.Name][i]))
 		}
 		out.WriteString("\n")
 	}
 }
 
-func draw(t *testing.T, traffic, file, title string, all measured, figure func(*Figures) float64) {
-	chart := newChart(t, traffic+": "+title)
-	for _, c := range Contestants() {
+func (m *measured) draw(t *testing.T, file, title string, figure func(*Figures) float64) {
+	chart := newChart(t, m.traffic+": "+title)
+	for _, c := range m.contestants {
 		var line plotter.XYs
 		for i, load := range Loads() {
-			line = append(line, plotter.XY{X: load, Y: figure(&all[c.Name][i])})
+			line = append(line, plotter.XY{X: load, Y: figure(&m.figures[c.Name][i])})
 		}
 		chart.add(c.Name, line)
 	}
-	chart.save(filepath.Join(docs, "balancing-"+traffic+"-"+file+".png"))
+	chart.save(filepath.Join(docs, "balancing-"+m.traffic+"-"+file+".png"))
 }
 
 func jain(j float64) string {
@@ -234,11 +251,11 @@ func (c *chart) add(name string, points plotter.XYs) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	colors, err := brewer.GetPalette(brewer.TypeQualitative, "Paired", 10)
+	colors, err := brewer.GetPalette(brewer.TypeQualitative, "Paired", 12)
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	line.Color = colors.Colors()[c.lines%10]
+	line.Color = colors.Colors()[c.lines%12]
 	line.Width = vg.Points(2)
 	marks.Color = line.Color
 	c.lines++

@@ -21,6 +21,7 @@ type Config struct {
 	Policy     balance.Config
 	PreferWait time.Duration // see permits.Config
 	Oracle     bool          // Policy goes by the caches themselves
+	Blind      bool          // the index does not know how much the caches hold
 	Traffic    *Traffic
 	Endpoints  int
 	Timing     Timing
@@ -34,6 +35,7 @@ type run struct {
 	began   time.Time
 	pool    *permits.Pool
 	engines []*engine
+	chains  map[*balance.Request][]uint64 // of the oracle: Request.Chain
 	ends    ends
 	ended   []served // all requests, by their index in the traffic
 	figures *figures
@@ -68,23 +70,37 @@ func Simulate(c Config) Figures {
 		list[i] = permits.Endpoint{ID: strconv.Itoa(i), Concurrency: c.Timing.Slots, Weight: 1}
 	}
 	if c.Oracle {
+		r.chains = map[*balance.Request][]uint64{}
+		for i := range c.Traffic.Requests {
+			r.chains[&c.Traffic.Requests[i].Balance] = c.Traffic.Requests[i].Chain
+		}
 		c.Policy.Cached = r.cached
 	}
 	r.pool = permits.New(permits.Config{
-		Discipline: permits.Fair, Limit: 10_000, PerAccount: 10_000, Bytes: 1 << 40, MaxWait: maxWait, Balance: c.Policy, PreferWait: c.PreferWait,
+		Discipline: permits.Fair, Cost: permits.ByTokens, Limit: 10_000, PerAccount: 10_000, Bytes: 1 << 40, MaxWait: maxWait, Balance: c.Policy, PreferWait: c.PreferWait,
 	})
 	r.pool.SetEndpoints(list)
 	for _, e := range list {
 		r.pool.SetUsable(e.ID, true)
+		if !c.Blind {
+			r.pool.SetCacheSize(e.ID, int64(c.Timing.CacheTokens)*tokenBytes)
+		}
 	}
 	r.live()
 	return r.measure()
 }
 
-// cached is what the oracle sees: how much of a prompt an engine has in its cache. It is called under the pool's mutex.
+// leastShare is the part of a prompt that counts, one in so many, as for the index: less is had of the beginning that all prompts share.
+const leastShare = 8
+
+// cached is what the oracle sees: how many blocks of a prompt an engine has in its cache. It is called under the pool's mutex.
 func (r *run) cached(id string, b *balance.Request) int {
 	at, _ := strconv.Atoi(id)
-	return r.engines[at].has(b.Blocks)
+	chain := r.chains[b]
+	if n := r.engines[at].has(chain); n*leastShare >= len(chain) {
+		return n
+	}
+	return 0
 }
 
 func (r *run) now() time.Duration { return time.Since(r.began) }
@@ -104,7 +120,7 @@ func (r *run) live() {
 			}
 		case len(r.ends) > 0:
 			if r.sleep(r.ends[0].at) {
-				r.end(heap.Pop(&r.ends).(end).index)
+				r.happen(heap.Pop(&r.ends).(end))
 			}
 		default:
 			<-r.wake
@@ -159,7 +175,7 @@ func (r *run) settle() {
 func (r *run) acquire(i int) {
 	q := &r.Traffic.Requests[i]
 	permit, err := r.pool.Acquire(context.Background(), &permits.Request{
-		Account: strconv.Itoa(q.Account), MaxWait: maxWait, MaxExpected: -1, Balance: &q.Balance,
+		Account: strconv.Itoa(q.Account), MaxWait: maxWait, MaxExpected: -1, Balance: &q.Balance, Cost: float64(q.Input),
 	})
 	r.mu.Lock()
 	r.granted = append(r.granted, grant{i, permit, err})
@@ -184,22 +200,32 @@ func (r *run) start(g *grant) {
 	s.job = e.begin(r.now(), q)
 	r.figures.over = max(r.figures.over, e.running-r.Timing.Slots)
 	s.ttft = s.first - r.arrival(g.index)
-	heap.Push(&r.ends, end{s.done, g.index})
+	heap.Push(&r.ends, end{s.first, g.index, true})
+	heap.Push(&r.ends, end{s.done, g.index, false})
 }
 
-// end ends a request.
-func (r *run) end(i int) {
-	s := &r.ended[i]
-	q := &r.Traffic.Requests[i]
+// happen ends a request, or its answer begins.
+func (r *run) happen(e end) {
+	s, q := &r.ended[e.index], &r.Traffic.Requests[e.index]
+	if e.begins {
+		r.pool.ReportFirstByte(s.permit.Endpoint(), q.Balance.Input, s.ttft-s.permit.Queued())
+		return
+	}
 	r.engines[s.engine].end(&s.job, q)
-	r.pool.ReportFirstByte(s.permit.Endpoint(), q.Balance.Input, s.ttft-s.permit.Queued())
-	s.permit.Release()
+	s.permit.ReleaseUsed(permits.Used{Input: float64(q.Input-s.cached) + cachedCost*float64(s.cached), Output: outputCost * float64(q.Output)})
 }
 
-// end is when a request ends.
+// These are the costs of tokens, relative to one of a prompt that is not cached: those of models without a price.
+const (
+	cachedCost = 0.1
+	outputCost = 2
+)
+
+// end is when a request ends, or its answer begins.
 type end struct {
-	at    time.Duration
-	index int
+	at     time.Duration
+	index  int
+	begins bool
 }
 
 // ends is a heap of what ends next.
@@ -207,7 +233,10 @@ type ends []end
 
 func (h ends) Len() int { return len(h) }
 func (h ends) Less(i, j int) bool {
-	return h[i].at < h[j].at || h[i].at == h[j].at && h[i].index < h[j].index
+	if h[i].at != h[j].at {
+		return h[i].at < h[j].at
+	}
+	return h[i].index < h[j].index || h[i].index == h[j].index && h[i].begins
 }
 func (h ends) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
 func (h *ends) Push(x any)   { *h = append(*h, x.(end)) }

@@ -20,7 +20,7 @@ type Request struct {
 	At            time.Duration // since the traffic began
 	Account       int
 	Input, Output int      // tokens
-	Chain         []uint64 // hashes of the prompt's blocks
+	Chain         []uint64 // hashes of the prompt's blocks of tokens
 	Balance       balance.Request
 }
 
@@ -39,7 +39,6 @@ func (t *Traffic) Rate() float64 {
 const (
 	mooncakeBlock = 512             // tokens
 	mooncakeStep  = 3 * time.Second // to which the times of the trace are rounded
-	tokenBytes    = 4               // of prompt text, about
 )
 
 // Mooncake returns an excerpt of the conversations of the Mooncake trace. Accounts are not part of the trace: each conversation has one by
@@ -78,6 +77,7 @@ func Mooncake(seed uint64) (*Traffic, error) {
 		t.Requests = append(t.Requests, r)
 	}
 	t.spread()
+	t.write()
 	return t, nil
 }
 
@@ -90,7 +90,7 @@ func accountOf(random *rand.Rand) int { return max(0, random.IntN(accounts+1)-1)
 // join makes the request part of a conversation.
 func (r *Request) join(account int, session uint64) {
 	r.Account = account
-	r.Balance = balance.Request{Key: session, Prefix: session, Blocks: r.Chain, Input: r.Input * tokenBytes}
+	r.Balance.Key, r.Balance.Prefix = session, session
 }
 
 // spread places the requests of one moment evenly before the next.
