@@ -305,7 +305,7 @@ func (c *call) dispatch() (*transport.Response, error) {
 	}
 	read := transport.ReadOptions{
 		API: c.route.API, Dialect: c.route.Dialect, StripUsage: edit.AskUsage && !c.body.IncludeUsage && !c.token.KeepUsage, TrackUsage: true,
-		AnswerModel: c.request.AnswerModel,
+		AnswerModel: c.request.AnswerModel, Parts: c.body.StreamParts(),
 	}
 	switch {
 	case c.request.Handshake != nil:

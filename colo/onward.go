@@ -140,6 +140,7 @@ func (c *call) forwardRequest(refused *peer.Answer) *peer.Request {
 		Tick:     c.request.Tick,
 
 		AnswerModel: c.request.AnswerModel,
+		Parts:       c.body.StreamParts(),
 		Limits: peer.Limits{
 			Connect: c.model.Timeouts.Connect.Std(),
 			End:     c.deadline,

@@ -35,6 +35,7 @@ func (c *call) forward(to *attempt) (*peer.Answer, error) {
 			End:       c.deadline,
 		},
 		AnswerModel: c.answerName,
+		Parts:       c.body.StreamParts(),
 	}
 	c.setToken(&r.Token, to, began)
 	if c.limits != nil {

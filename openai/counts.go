@@ -11,6 +11,15 @@ type counted struct {
 // Outputs returns how many completions the request asks for, or how many inputs it has to embed or documents to rank: at least 1.
 func (b *Body) Outputs() float64 { return float64(max(b.choices.n, 1)) * float64(max(b.prompts.n, 1)) }
 
+// StreamParts returns how many completions a stream of llama.cpp's own API has.
+func (b *Body) StreamParts() StreamParts {
+	prompts := 1
+	if b.separate {
+		prompts = max(b.prompts.n, 1)
+	}
+	return StreamParts{AtLeast: prompts, AtMost: prompts * max(b.choices.n, 1)}
+}
+
 // Limits bound what one request may ask of an engine.
 type Limits struct {
 	Completions int // the larger of n and best_of, times the prompts
@@ -71,14 +80,19 @@ func (p *peeker) prompts(f field) bool {
 	if !p.api.counts(f) || p.space() != '[' {
 		return p.skip()
 	}
-	n := 0
+	n, tokens := 0, false
 	for more := p.firstElement(); more; more = p.nextElement() {
-		if c := p.space(); c == '"' || c == '[' || c == '{' {
+		c := p.space()
+		if c == '"' || c == '[' || c == '{' {
 			n++
 		}
+		tokens = tokens || c == '-' || '0' <= c && c <= '9'
 		if !p.skip() {
 			return false
 		}
+	}
+	if p.api == LlamaCompletions && tokens {
+		n = min(n, 1) // with a token among them, the texts are parts of one prompt
 	}
 	if p.api != Score {
 		n += p.body.prompts.n

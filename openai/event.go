@@ -128,9 +128,11 @@ func (s *Stream) noteEnd(m *message) {
 	case s.endsWith(m):
 		s.seen.ended = true
 		// Another image may follow; and after an error, the event that describes the failed response.
-		s.seen.over = s.config.API != Images && (s.config.API != Responses || string(m.typ) != "error")
+		s.seen.over = s.config.API != Images && (s.config.API != Responses || string(m.typ) != "error") && !s.seen.mayBeMore
 	case s.config.API == Images && bytes.HasSuffix(m.typ, []byte(".partial_image")):
 		s.seen.ended = false // a further image has begun
+	case s.config.API == Infill || s.config.API == LlamaCompletions:
+		s.seen.ended = false // a further completion may have begun
 	}
 }
 

@@ -2,6 +2,7 @@ package openai_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -227,29 +228,71 @@ func TestNativeStreamsWithoutEnd(t *testing.T) {
 	}
 }
 
-// Of several completions at once, each has a last event.
-func TestInfillOfSeveral(t *testing.T) {
-	part := func(i, stop string) string { return `data: {"index":` + i + `,"content":"x"` + stop + `}` + "\n\n" }
+// Of several completions, each has a last event, whether they are generated at once or one after the other.
+func TestLlamaCompletionsOfSeveral(t *testing.T) {
+	t.Parallel()
+	part := func(i int, stop string) string {
+		return fmt.Sprintf(`data: {"index":%d,"content":"x"%s}`+"\n\n", i, stop)
+	}
 	const yes, no = `,"stop":true`, `,"stop":false`
-	s := stream(openai.Infill, part("0", no), part("1", no), part("0", yes))
-	if s.Ended() {
-		t.Error("one of two has ended")
+	f := func(name string, want openai.StreamParts, ended, over int, events ...string) {
+		t.Helper()
+		s := openai.NewStream(openai.StreamConfig{API: openai.LlamaCompletions, Parts: want})
+		for i, e := range events {
+			if feed(s, e); s.Ended() != (i >= ended) || s.Over() != (i >= over) {
+				t.Errorf("%s, event %d: ended %v, over %v", name, i, s.Ended(), s.Over())
+			}
+		}
 	}
-	if feed(s, part("1", yes)); !s.Over() {
-		t.Error("both have ended")
+	two, choices := openai.StreamParts{AtLeast: 2, AtMost: 2}, openai.StreamParts{AtLeast: 1, AtMost: 2}
+	f("at once", two, 3, 3, part(0, no), part(1, no), part(0, yes), part(1, yes))
+	f("one after the other", two, 3, 3, part(0, no), part(0, yes), part(1, no), part(1, yes))
+	f("the second first", two, 1, 1, part(1, yes), part(0, yes))
+	f("the same end twice", two, 2, 2, part(0, yes), part(0, yes), part(1, yes))
+	f("several of one prompt", choices, 3, 3, part(0, no), part(1, no), part(1, yes), part(0, yes))
+	f("an engine that ignores n_cmpl", choices, 1, 9, part(0, no), part(0, yes))
+	f("the client chose the fields of the last event", openai.StreamParts{}, 1, 1, part(0, no), part(0, ""))
+	f("and has several", two, 3, 3, part(0, no), `data: {"content":"x"}`+"\n\n", part(1, no), `data: {"content":"x"}`+"\n\n")
+	s := openai.NewStream(openai.StreamConfig{API: openai.LlamaCompletions, Parts: choices})
+	if feed(s, part(0, yes), part(1, no)); s.Ended() {
+		t.Error("the second of one prompt has begun, and not ended")
 	}
+	var many []string
+	for i := range 3000 {
+		many = append(many, part(i, yes))
+	}
+	f("many", openai.StreamParts{AtLeast: 3000, AtMost: 3000}, 2999, 2999, many...)
+	f("more than the request asked for", openai.StreamParts{}, 1, 1, part(1<<40, no), part(0, yes))
 	// Each has a usage of its own.
 	counts := func(i, of string) string {
 		return `data: {"index":` + i + `,"content":"x","stop":true,"tokens_evaluated":5,"tokens_predicted":` + of + `,"timings":{"cache_n":2}}` + "\n\n"
 	}
-	s = stream(openai.LlamaCompletions, part("0", no), part("1", no), counts("1", "3"), counts("0", "4"))
+	s = openai.NewStream(openai.StreamConfig{API: openai.LlamaCompletions, Parts: two})
+	feed(s, part(0, no), counts("0", "4"), part(1, no), counts("1", "3"))
 	if u, ok := s.Usage(); !ok || u != (openai.Usage{Prompt: 10, Completion: 7, Cached: 4}) || !s.Over() {
 		t.Errorf("usage %+v %v, over %v", u, ok, s.Over())
 	}
-	// The client may choose the fields of the last event.
-	if s := stream(openai.Infill, part("0", no), part("0", "")); !s.Over() {
-		t.Error("an event without the mark that others have is the last")
+}
+
+// llama.cpp answers each prompt of a list, which it takes for one prompt if a token is in it.
+func TestStreamPartsOfBody(t *testing.T) {
+	t.Parallel()
+	f := func(path, members string, atLeast, atMost int) {
+		t.Helper()
+		body, err := peekNative(t, path, `{"model":"m",`+members+`}`)
+		if got := body.StreamParts(); err != nil || got != (openai.StreamParts{AtLeast: atLeast, AtMost: atMost}) {
+			t.Errorf("%s %s: %+v, %v", path, members, got, err)
+		}
 	}
+	f("/completion", `"prompt":"a"`, 1, 1)
+	f("/completion", `"prompt":["a"]`, 1, 1)
+	f("/completions", `"prompt":["a","b"]`, 2, 2)
+	f("/completion", `"prompt":[[1,2],"b",{"prompt_string":"c"}]`, 3, 3)
+	f("/completion", `"prompt":[1,2]`, 1, 1)
+	f("/completion", `"prompt":["a",1,"b"]`, 1, 1)
+	f("/completion", `"prompt":["a","b"],"n_cmpl":3`, 2, 6)
+	f("/completion", `"n":2,"prompt":"a"`, 1, 2)
+	f("/infill", `"prompt":["a","b"],"n_cmpl":2`, 1, 2)
 }
 
 // A line that is too long to be held passes in pieces, and means the same.

@@ -65,36 +65,71 @@ func (s *Stream) noteNative(m *message) {
 	}
 }
 
-// maxIndexed bounds the completions of one stream whose usage is kept.
-const maxIndexed = 1024
+// StreamParts is how many completions a stream of llama.cpp's own API has, each with an end of its own. Not all of them need to have begun when
+// the first has ended: a prompt waits for a slot of the engine. The zero value means one.
+type StreamParts struct {
+	AtLeast int // one for each prompt
+	AtMost  int // with n_cmpl, which older versions ignore
+}
+
+// minCompletions bounds the completions of a stream that are told apart if its request asked for fewer.
+const minCompletions = 1024
+
+// ofSeveral is one of the completions of a stream.
+type ofSeveral struct {
+	begun, stopped bool
+	usage          Usage
+}
+
+// completion returns what is known of one completion of the stream; nil if no request asks for so many.
+func (s *Stream) completion(index int) *ofSeveral {
+	if index >= max(s.config.Parts.AtMost, minCompletions) {
+		return nil
+	}
+	for len(s.seen.several) <= index {
+		s.seen.several = append(s.seen.several, ofSeveral{})
+	}
+	return &s.seen.several[index]
+}
 
 // noteUsageOf makes the usage of one completion that of all completions of the stream, of which each event describes one.
 func (s *Stream) noteUsageOf(m *message) {
-	if !m.hasUsage || m.index >= maxIndexed {
+	one := s.completion(m.index)
+	if !m.hasUsage || one == nil {
 		return
 	}
-	for len(s.seen.usages) <= m.index {
-		s.seen.usages = append(s.seen.usages, Usage{})
-	}
-	s.seen.usages[m.index] = m.usage
-	m.usage = Usage{}
-	for _, u := range s.seen.usages {
-		m.usage.add(u)
+	one.usage, m.usage = m.usage, Usage{}
+	for i := range s.seen.several {
+		m.usage.add(s.seen.several[i].usage)
 	}
 }
 
-// noteStop records the end of one completion of llama.cpp's own API; of several that are generated at once, the last ends the stream. If the client
-// has chosen the fields of the last event (response_fields), the last event may lack the member stop, which all events before it have.
+// noteStop records the end of one completion of llama.cpp's own API. The stream is complete if each prompt has an answer, and each completion that has
+// begun has ended. If the client has chosen the fields of the last event (response_fields), it may lack the members stop and index; all events before it
+// have them.
 func (s *Stream) noteStop(m *message) {
-	bit := uint64(1) << min(m.index, 63)
-	stops := m.stop == stopTrue || m.stop == stopAbsent && !m.failed && s.seen.begun&bit != 0
-	if m.stop != stopAbsent {
-		s.seen.begun |= bit
+	p, want := &s.seen, s.config.Parts
+	one := s.completion(m.index)
+	switch {
+	case m.failed:
+		return
+	case m.stop == stopAbsent:
+		if p.begun > 0 {
+			p.stopped++
+		}
+	case one == nil:
+	default:
+		if !one.begun {
+			one.begun = true
+			p.begun++
+		}
+		if m.stop == stopTrue && !one.stopped {
+			one.stopped = true
+			p.stopped++
+		}
 	}
-	if stops {
-		s.seen.stopped |= bit
-	}
-	m.ends = stops && s.seen.stopped == s.seen.begun
+	m.ends = p.stopped >= max(want.AtLeast, p.begun, 1)
+	p.mayBeMore = m.ends && p.stopped < want.AtMost
 }
 
 // nativeMember reads a member if it is one of this API's own, and reports whether it is.

@@ -20,6 +20,7 @@ type Body struct {
 	choices     counted // completions of each prompt
 	prompts     counted // of a completion, or inputs of embeddings, or documents to rank
 	completions bool    // the prompts are those of completions
+	separate    bool    // each has a stream of events of its own, and an end: see [Body.StreamParts]
 	usage       bool    // the API can be asked for usage in its streams
 	form        bool    // multipart
 	model       span    // the model's value as written, quotes included
@@ -197,6 +198,7 @@ func peek(row *pathRow, contentType string, body []byte) (Body, *Error) {
 	p := peeker{scan: scan{b: body}, api: api, unnamed: row.unnamed}
 	p.body.usage = api == Chat || api == Completions
 	p.body.completions = api == Completions || api == Infill || api == LlamaCompletions
+	p.body.separate = api == LlamaCompletions // /infill has one prompt
 	p.body.Stream = row.streams == byDefault
 	if !p.object() {
 		return Body{}, p.problem()

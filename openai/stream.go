@@ -29,6 +29,8 @@ type StreamConfig struct {
 	Framing    Framing     // server-sent events unless it is JSONLines
 	StripUsage bool        // take out the usage event, which the client did not ask for
 	Translate  *Translator // of a stream whose client has another API; nil = none
+
+	Parts StreamParts // of a stream of llama.cpp's own API; see [Body.StreamParts]
 }
 
 // Stream follows an engine's answer that is a stream of events, from its first byte to its last. It is not safe for
@@ -70,9 +72,10 @@ type progress struct {
 	unreported int // deltas since the last usage
 	sequence   int // of the next event, for responses
 	counts     tokenCounts
-	begun      uint64  // a bit for each completion of llama.cpp's own API
-	stopped    uint64  // of those that have ended
-	usages     []Usage // of each completion, if several are generated at once
+	several    []ofSeveral // completions of llama.cpp's own API
+	begun      int         // how many of them have begun
+	stopped    int         // and ended
+	mayBeMore  bool        // although the stream may end here
 }
 
 // NewStream returns a Stream at its beginning.
@@ -237,8 +240,8 @@ func (s *Stream) First() (FirstEvent, *EngineError) {
 // Ended reports whether the end that the API gives its streams has arrived.
 func (s *Stream) Ended() bool { return s.seen.ended }
 
-// Over reports whether the stream has ended properly, without an error, and nothing can follow. Of images there may be
-// several, each with an end.
+// Over reports whether the stream has ended properly, without an error, and nothing can follow. Of images, and of completions of one
+// prompt, there may be several, each with an end.
 func (s *Stream) Over() bool { return s.seen.over && !s.seen.failed }
 
 // AtEnd reports whether nothing can follow, after an error or without one.

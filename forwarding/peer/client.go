@@ -108,7 +108,7 @@ func (c *Client) signAgain(to *Server, used *hop.Sequence, err error) *hop.Seque
 func (c *Client) send(ctx context.Context, to *Server, r *Request, sequence *hop.Sequence) (*Answer, error) {
 	response, err := c.Transport.Do(ctx, c.outgoing(to, r, sequence), transport.ReadOptions{
 		API: r.Route.API, Dialect: r.Route.Dialect, RequireFraming: true, TrackUsage: r.TakeUsage, StripUsage: r.StripUsage,
-		AnswerModel: r.AnswerModel,
+		AnswerModel: r.AnswerModel, Parts: r.Parts,
 	})
 	if errors.Is(err, ErrNotSigned) {
 		return nil, &transport.ExchangeError{Phase: transport.PhaseConnect, Err: err}

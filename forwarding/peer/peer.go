@@ -38,6 +38,8 @@ type Request struct {
 	// did not ask for it: see [transport.ReadOptions]. The token has KeepUsage then.
 	TakeUsage  bool
 	StripUsage bool
+	// Parts is how many completions a streamed answer from elsewhere has: see [transport.ReadOptions].
+	Parts openai.StreamParts
 	// AnswerModel, unless it is empty, is written in place of the model's name in the answer, where it arrives: see [transport.ReadOptions]. A
 	// server elsewhere does not learn it.
 	AnswerModel string

@@ -16,7 +16,7 @@ func (resp *Response) readFirst(s *ReadOptions) error {
 	resp.renamer = newRenamer(s.AnswerModel, &resp.head, framing)
 	if framing != openai.NoFraming && resp.head.status < 300 && !resp.head.encoded {
 		resp.stream = openai.NewStream(openai.StreamConfig{API: s.API, Dialect: s.Dialect, Framing: framing, StripUsage: s.StripUsage,
-			Translate: s.Translate})
+			Translate: s.Translate, Parts: s.Parts})
 		return resp.readFirstEvent()
 	}
 	atMost := max(s.Hold, maxHeld)

@@ -26,6 +26,8 @@ type ReadOptions struct {
 	TrackUsage bool           // extract the usage and the end: see [Response.Usage] and [Response.JSONEnd]
 	// AnswerModel, unless it is empty, is written in place of the model's name in a successful response: see [openai.ModelRenamer].
 	AnswerModel string
+	// Parts is how many completions a stream of llama.cpp's own API has, each with an end of its own.
+	Parts openai.StreamParts
 	// Translate turns the events of a stream into those of the client's API; nil = none.
 	Translate *openai.Translator
 	// Hold is how many bytes of a response that is no stream are held, if they are all of it; 0 = 64 KiB.

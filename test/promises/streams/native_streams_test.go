@@ -105,6 +105,17 @@ func nativeStreams() []nativeStream {
 			},
 			fault: data(`{"error":{"code":500,"message":"on purpose","type":"server_error"}}`), full: data(`{"error":{"code":503,"message":"x","type":"unavailable_error"}}`),
 		},
+		{ // the second waits for a slot of the engine
+			name: "two-prompts", engine: "llamacpp", path: "/completion", contentType: sse, prompt: 17, completion: 2, errorIn: openAIError,
+			body: `{"model":%q,"stream":true,"prompt":["x","y"],"seed":%d}`,
+			events: []string{
+				data(`{"index":0,"content":"every","stop":false,"tokens_predicted":1,"tokens_evaluated":8}`),
+				data(`{"index":0,"content":"","stop":true,"tokens_predicted":1,"tokens_evaluated":8}`),
+				data(`{"index":1,"content":"request","stop":false,"tokens_predicted":1,"tokens_evaluated":9}`),
+				data(`{"index":1,"content":"","stop":true,"tokens_predicted":1,"tokens_evaluated":9}`),
+			},
+			fault: data(`{"error":{"code":500,"message":"on purpose","type":"server_error"}}`), full: data(`{"error":{"code":503,"message":"x","type":"unavailable_error"}}`),
+		},
 	}
 }
 
