@@ -183,10 +183,10 @@ func (t *translation) image(o *object, at *place, raw []byte) *openai.Error {
 }
 
 func (t *translation) imageData(source *object) *openai.Error {
-	media, err := source.required("media_type")
-	if err != nil {
+	if _, err := source.required("media_type"); err != nil {
 		return err
 	}
+	media := openai.Unescaped(source.get("media_type"))
 	if !bytes.HasPrefix(media, []byte("image/")) || bytes.ContainsFunc(media, notInMediaType) {
 		here := source.at.member("media_type")
 		return here.invalid("must be the type of an image, such as image/png")
