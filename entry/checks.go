@@ -29,7 +29,7 @@ func (c *call) checkContent(m *fleet.Model) *openai.Error {
 	if m.PromptFilter == nil {
 		return nil
 	}
-	err := filterPrompt(m, c.contentType(), c.raw)
+	err := c.filterPrompt(m)
 	if err != nil {
 		c.entry.metrics.PromptRefused(m.Name)
 	}
@@ -39,7 +39,7 @@ func (c *call) checkContent(m *fleet.Model) *openai.Error {
 func (c *call) contentType() string { return string(c.rc.Request.Header.ContentType()) }
 
 // filterPrompt refuses a body that has what the filter of a model names, or of which that cannot be known.
-func filterPrompt(m *fleet.Model, contentType string, body []byte) *openai.Error {
+func (c *call) filterPrompt(m *fleet.Model) *openai.Error {
 	entry, found := "", false
 	text := openai.PromptText{}
 	text.Visit = func(part []byte) {
@@ -47,12 +47,12 @@ func filterPrompt(m *fleet.Model, contentType string, body []byte) *openai.Error
 			entry, found = m.PromptFilter.Find(string(part))
 		}
 	}
-	switch ok := text.Read(contentType, body); {
+	switch ok := text.Read(c.contentType(), c.raw); {
 	case found:
 		return openai.PromptRefused(m.Name, "it has what prompt_filter."+entry+" of the model names")
 	case text.Size > m.PromptFilter.MaxText.Int():
 		return openai.PromptRefused(m.Name, fmt.Sprintf("it has %d bytes of text, and only %d are searched (prompt_filter.max_text of the model)", text.Size, m.PromptFilter.MaxText))
-	case text.Tokens:
+	case text.Tokens && c.route.API != openai.Tokenize: // /detokenize takes tokens, and the model reads no prompt
 		return openai.PromptRefused(m.Name, "it is a list of tokens, which the model's prompt_filter cannot search: send text")
 	case !ok:
 		return openai.PromptRefused(m.Name, "the model's prompt_filter cannot read it")

@@ -45,13 +45,17 @@ func TestPromptChecks(t *testing.T) {
 		{message(`[{"type":"text","text":"AKI"},{"type":"text","text":"A1234"}]`), "patterns[0]"},
 		{message(`"` + strings.Repeat("-", 1100) + `"`), "prompt_filter.max_text"},
 		{`{"model":"m","prompt":[1,2]}`, "list of tokens"},
+		{`{"model":"m","tokens":[1,2]}`, ""}, // no prompt
 		{message(`"` + strings.Repeat("a b ", 20) + `"`), ""},
 		{message(`"` + strings.Repeat("a b ", 21) + `"`), `"code":"context_length_exceeded"`},
 		{strings.Replace(message(`"top secret"`), `"m"`, `"free"`, 1), ""},
 	} {
 		path := "/v1/chat/completions"
-		if strings.Contains(c.body, "prompt\":[") {
+		switch {
+		case strings.Contains(c.body, "prompt\":["):
 			path = "/v1/completions"
+		case strings.Contains(c.body, "tokens\":["):
+			path = "/detokenize"
 		}
 		status, answer := post(t, url+path, c.body)
 		if c.want == "" && status != 200 || c.want != "" && (status != 400 || !strings.Contains(answer, c.want)) {

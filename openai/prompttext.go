@@ -173,7 +173,7 @@ func (r *textReader) list(name string) {
 				parts = append(parts, part)
 			}
 		case c == '-' || '0' <= c && c <= '9':
-			r.found.Tokens = r.found.Tokens || holdsTokens(name)
+			r.found.Tokens = r.found.Tokens || !r.arguments && holdsTokens(name)
 			r.skip()
 		default:
 			r.value(name)

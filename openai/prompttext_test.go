@@ -38,6 +38,8 @@ func TestPromptText(t *testing.T) {
 		{`{"source":{"type":"base64","media_type":"image/png","data":"AAAA"}}`, nil, false},
 		{`{"type":"tool_use","name":"f","input":{"type":"a","data":"b","image":"c","more":{"role":"d"}}}`, []string{"f", "a", "b", "c", "d"}, false},
 		{`{"function":{"arguments":{"model":"a"}},"model":"m"}`, []string{"a"}, false},
+		{`{"type":"tool_use","name":"f","input":{"input":[1,2],"more":[{"tokens":[[3]]}]}}`, []string{"f"}, false},
+		{`{"function":{"name":"f","arguments":{"tokens":[1]}},"prompt":[2]}`, []string{"f"}, true},
 		{`{"prompt":"p","context":[1,2]}`, []string{"p"}, true},
 	} {
 		texts, found, ok := promptTexts(jsonType, c.body)
