@@ -23,7 +23,7 @@ func (c *call) checkShape(m *fleet.Model) *openai.Error {
 func (c *call) checkContent(m *fleet.Model) *openai.Error {
 	if m.MaxModelLen > 0 {
 		if prompt := openai.PromptTokensAtLeast(c.route.API, c.raw); prompt > m.MaxModelLen {
-			return openai.ContextLengthExceeded(m.Name, m.MaxModelLen, prompt)
+			return openai.ContextLengthExceeded(c.route.API, m.Name, m.MaxModelLen, prompt)
 		}
 	}
 	if m.PromptFilter == nil {

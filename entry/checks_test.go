@@ -47,13 +47,17 @@ func TestPromptChecks(t *testing.T) {
 		{`{"model":"m","prompt":[1,2]}`, "list of tokens"},
 		{`{"model":"m","tokens":[1,2]}`, ""}, // no prompt
 		{message(`"` + strings.Repeat("a b ", 20) + `"`), ""},
-		{message(`"` + strings.Repeat("a b ", 21) + `"`), `"code":"context_length_exceeded"`},
+		{message(`"` + strings.Repeat("a b ", 21) + `"`), `"param":"messages","code":"context_length_exceeded"`},
+		{`{"model":"m","prompt":["` + strings.Repeat("a b ", 21) + `"]}`, `"param":"prompt","code":"context_length_exceeded"`},
+		{`{"model":"m","input":"` + strings.Repeat("a b ", 21) + `"}`, `"param":"input","code":"context_length_exceeded"`},
 		{strings.Replace(message(`"top secret"`), `"m"`, `"free"`, 1), ""},
 	} {
 		path := "/v1/chat/completions"
 		switch {
 		case strings.Contains(c.body, "prompt\":["):
 			path = "/v1/completions"
+		case strings.Contains(c.body, "input\":"):
+			path = "/v1/responses"
 		case strings.Contains(c.body, "tokens\":["):
 			path = "/detokenize"
 		}

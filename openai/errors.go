@@ -267,9 +267,20 @@ func TooMuchOutput(param string, limit int) *Error {
 
 // ContextLengthExceeded returns the error for a request that cannot fit into the context of its model: limit tokens, for a prompt of at least
 // prompt tokens.
-func ContextLengthExceeded(model string, limit, prompt int) *Error {
-	return &Error{Row: row(NumberContextLength), Param: "messages", NoRetry: true,
+func ContextLengthExceeded(api API, model string, limit, prompt int) *Error {
+	return &Error{Row: row(NumberContextLength), Param: promptField(api), NoRetry: true,
 		Message: fmt.Sprintf("the maximum context length of the model %q is %d tokens, and the prompt has at least %d: send a shorter one", Cut(model), limit, prompt)}
+}
+
+// promptField returns the field that has the prompt in requests of an API.
+func promptField(api API) string {
+	switch api {
+	case Completions:
+		return "prompt"
+	case Responses:
+		return "input"
+	}
+	return "messages"
 }
 
 // PromptRefused returns the error for a prompt that the filter of a model does not accept; why says which part of the filter, and nothing of
