@@ -1,7 +1,6 @@
 package entry
 
 import (
-	"bytes"
 	"fmt"
 
 	"colonnade/fleet"
@@ -69,9 +68,9 @@ func (c *call) limitOutput() *openai.Error {
 	if limit == 0 {
 		return nil
 	}
-	limited, err := openai.LimitOutput(c.route.API, c.raw, limit)
-	if !bytes.Equal(limited, c.raw) {
-		c.body.MaxTokens = limit // from which limits of tokens a minute take
+	limited, bound, err := openai.LimitOutput(c.route.API, c.raw, limit)
+	if bound > 0 {
+		c.body.MaxTokens = bound // from which limits of tokens a minute take
 	}
 	c.raw = limited
 	return err

@@ -15,23 +15,24 @@ var outputFields = []string{"max_tokens", "max_completion_tokens", "max_output_t
 type outputPlace struct {
 	object string   // the member that has the fields; empty = the body itself
 	fields []string // any of which counts; a limit is written to the first
+	others []string // that some versions of the engine read in the place of the first: what they say is the limit, if it is smaller
 }
 
 // outputPlaceOf returns the place in requests of an API; false if its answers are no generated text.
 func outputPlaceOf(api API) (outputPlace, bool) {
 	switch api {
 	case Chat:
-		return outputPlace{"", []string{"max_tokens", "max_completion_tokens"}}, true
+		return outputPlace{fields: []string{"max_tokens", "max_completion_tokens"}}, true
 	case Completions, Messages:
-		return outputPlace{"", []string{"max_tokens"}}, true
+		return outputPlace{fields: []string{"max_tokens"}}, true
 	case Responses:
-		return outputPlace{"", []string{"max_output_tokens"}}, true
+		return outputPlace{fields: []string{"max_output_tokens"}}, true
 	case Infill, LlamaCompletions:
-		return outputPlace{"", []string{"n_predict"}}, true
+		return outputPlace{fields: []string{"n_predict"}, others: []string{"max_tokens", "max_completion_tokens"}}, true
 	case OllamaChat, OllamaGenerate:
-		return outputPlace{"options", []string{"num_predict"}}, true
+		return outputPlace{object: "options", fields: []string{"num_predict"}}, true
 	case Generate:
-		return outputPlace{"parameters", []string{"max_new_tokens"}}, true
+		return outputPlace{object: "parameters", fields: []string{"max_new_tokens"}}, true
 	}
 	return outputPlace{}, false
 }
@@ -41,6 +42,7 @@ type outputScan struct {
 	scan
 	place  outputPlace
 	limit  int
+	bound  int  // that is written, at most limit
 	stated bool // a field of the place has a number
 	null   span // the value null of its first field
 	inside span // the value of its object
@@ -48,22 +50,22 @@ type outputScan struct {
 	err    *Error
 }
 
-// LimitOutput returns a body whose answers have at most limit tokens each: the body itself if it asks for no more, or one with the limit if
-// it does not say how many it asks for. It refuses a body that asks for more. The body must have passed Peek.
-func LimitOutput(api API, body []byte, limit int) (limited []byte, err *Error) {
+// LimitOutput returns a body whose answers have at most limit tokens each: the body itself if it asks for no more, or one with a bound if
+// it does not say how many it asks for, and the bound. It refuses a body that asks for more. The body must have passed Peek.
+func LimitOutput(api API, body []byte, limit int) (limited []byte, bound int, err *Error) {
 	place, ok := outputPlaceOf(api)
 	if !ok {
-		return body, nil
+		return body, 0, nil
 	}
-	s := outputScan{scan: scan{b: body}, place: place, limit: limit}
+	s := outputScan{scan: scan{b: body}, place: place, limit: limit, bound: limit}
 	for key, more := s.firstMember(); more; key, more = s.nextMember() {
 		s.member(string(key))
 	}
 	s.end = s.i - 1
 	if s.err != nil || s.fault != noFault || s.stated {
-		return body, s.err
+		return body, 0, s.err
 	}
-	return s.splice(), nil
+	return s.splice(), s.bound, nil
 }
 
 func (s *outputScan) member(key string) {
@@ -101,11 +103,14 @@ func (s *outputScan) field(name string, here bool) {
 		s.err = TooMuchOutput(name, s.limit)
 	}
 	s.stated = s.stated || counts
+	if here && ok && slices.Contains(s.place.others, name) {
+		s.bound = min(s.bound, n)
+	}
 }
 
 // splice returns the body with the limit.
 func (s *outputScan) splice() []byte {
-	number := strconv.Itoa(s.limit)
+	number := strconv.Itoa(s.bound)
 	member := `"` + s.place.fields[0] + `":` + number
 	switch {
 	case s.null != span{}:

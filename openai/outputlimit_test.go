@@ -37,9 +37,13 @@ func TestLimitOutput(t *testing.T) {
 		{openai.Generate, `{"inputs":"x","parameters":{"max_new_tokens":50}}`, `{"inputs":"x","parameters":{"max_new_tokens":50}}`},
 		{openai.Infill, `{}`, `{"n_predict":100}`},
 		{openai.LlamaCompletions, `{"prompt":"x"}`, `{"prompt":"x","n_predict":100}`},
+		{openai.LlamaCompletions, `{"prompt":"x","max_tokens":5}`, `{"prompt":"x","max_tokens":5,"n_predict":5}`},
+		{openai.LlamaCompletions, `{"max_tokens":7,"n_predict":null,"max_completion_tokens":6}`, `{"max_tokens":7,"n_predict":6,"max_completion_tokens":6}`},
+		{openai.LlamaCompletions, `{"max_tokens":5,"n_predict":9}`, `{"max_tokens":5,"n_predict":9}`},
+		{openai.Infill, `{"max_tokens":101}`, ""},
 		{openai.Embeddings, `{"model":"m"}`, `{"model":"m"}`},
 	} {
-		got, err := openai.LimitOutput(c.api, []byte(c.body), 100)
+		got, _, err := openai.LimitOutput(c.api, []byte(c.body), 100)
 		switch {
 		case c.want == "" && err == nil:
 			t.Errorf("%s %s: accepted as %s", c.api, c.body, got)
@@ -57,7 +61,7 @@ func FuzzLimitOutput(f *testing.F) {
 		if _, err := openai.Peek(openai.Chat, jsonType, body); err != nil {
 			return
 		}
-		got, err := openai.LimitOutput(openai.Chat, body, 100)
+		got, _, err := openai.LimitOutput(openai.Chat, body, 100)
 		if err != nil {
 			return
 		}
