@@ -312,7 +312,7 @@ func (c *call) dispatch() (*transport.Response, error) {
 		c.toHandshake(&r, edit.Model)
 	case c.translated != nil:
 		r.Body = *c.translated.body
-		c.translated.readBy(&read)
+		c.translated.readBy(&read, c.token.RequestID)
 		defer c.forgetTranslated() // as below
 	default:
 		var memory *[]byte

@@ -66,10 +66,11 @@ func (c *call) forgetTranslated() {
 }
 
 // readBy sets that the engine's answer is read by the API by which the engine was asked.
-func (t *translated) readBy(r *transport.ReadOptions) {
+func (t *translated) readBy(r *transport.ReadOptions, requestID string) {
 	r.API, r.StripUsage, r.Hold = t.api, false, maxTranslated
 	if t.api == openai.Chat {
 		r.Translate = messages.NewStream(&t.asked).Translator()
+		r.Translate.RequestID = requestID
 	}
 }
 

@@ -1,5 +1,7 @@
 package openai
 
+import "colonnade/reasons"
+
 // ParseClientError returns an engine's error of the class [ClientError] as an Error, with its message, type, param and
 // code, for places where the engine's body cannot be passed on. status is the engine's. A body that cannot be read
 // leaves the fields empty.
@@ -23,6 +25,21 @@ func ParseClientError(status int, body []byte) *Error {
 	if s.end() {
 		return &parsed
 	}
+	return e
+}
+
+// parseStreamError returns the error for a client whose stream an engine has ended with an error event of a status. It is the number of an
+// error that the engine answers with before the stream begins; the words are the engine's, as in a stream that is not translated.
+func parseStreamError(status int, body []byte) *Error {
+	said := ParseClientError(status, body)
+	switch ClassifyStatus(status) {
+	case ClientError:
+		return said
+	case Misconfigured: // which may repeat the gateway's credential
+		return EngineMisconfigured(reasons.EndpointMisconfigured, status)
+	}
+	e := EngineFailed(reasons.EngineStatus)
+	e.Message += ": " + said.Message
 	return e
 }
 

@@ -12,6 +12,8 @@ type Translator struct {
 	// End appends what the client gets for the proper end of the stream. An engine that has not reported its usage is assumed to have
 	// generated a token for each piece of content.
 	End func(dst []byte, u Usage) []byte
+	// RequestID is in the error that the client gets for an engine's.
+	RequestID string
 }
 
 // takeTranslated delivers the translation of a complete event.
@@ -33,8 +35,7 @@ func (s *Stream) translate(dst, event []byte) []byte {
 	case failed:
 		return dst
 	case m.failed:
-		e := ParseClientError(s.seen.lastError.Status, data)
-		return s.AppendError(dst, e, "")
+		return s.AppendError(dst, parseStreamError(s.seen.lastError.Status, data), s.config.Translate.RequestID)
 	case s.seen.ended:
 		return s.config.Translate.End(dst, s.translatedUsage())
 	case len(data) == 0 || valid && isPing(&m):

@@ -1,6 +1,7 @@
 package messages_test
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -12,7 +13,9 @@ import (
 
 // newFeed returns a chat stream whose client speaks Messages.
 func newFeed(a *messages.Asked) *openai.Stream {
-	return openai.NewStream(openai.StreamConfig{API: openai.Chat, Dialect: openai.DialectAnthropic, Translate: messages.NewStream(a).Translator()})
+	translator := messages.NewStream(a).Translator()
+	translator.RequestID = "r"
+	return openai.NewStream(openai.StreamConfig{API: openai.Chat, Dialect: openai.DialectAnthropic, Translate: translator})
 }
 
 // feed feeds text in pieces, and returns the stream and all that it has delivered.
@@ -77,10 +80,23 @@ func TestFeedCut(t *testing.T) {
 // An engine's error becomes one of Anthropic's shape, and nothing follows it, in particular no message_stop.
 func TestFeedError(t *testing.T) {
 	s, out := atOnce(event(chunk(`"content":"a"`, "null")) + event(`{"error":{"message":"out of memory","type":"server_error","code":500}}`) + event(chunk(`"content":"b"`, `"stop"`)) + done)
-	want := "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"api_error\",\"message\":\"out of memory\""
+	want := "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"api_error\",\"message\":\"the inference engine failed: out of memory\",\"param\":null," +
+		"\"code\":\"engine_error\",\"number\":50001,\"reason\":\"engine_status\",\"retry_after_ms\":null,\"request_id\":\"r\"},\"request_id\":\"r\"}"
 	if !s.Failed() || s.Over() || !strings.Contains(out, want) || strings.Contains(out, "message_stop") || strings.Count(out, "event: error") != 1 || strings.Contains(out, `"b"`) {
 		t.Fatal(out)
 	}
+	f := func(code int, want ...string) {
+		t.Helper()
+		_, out := atOnce(event(chunk(`"content":"a"`, "null")) + event(fmt.Sprintf(`{"error":{"message":"said","code":%d}}`, code)))
+		for _, part := range want {
+			if !strings.Contains(out, part) {
+				t.Errorf("%d: %s, want %s", code, out, part)
+			}
+		}
+	}
+	f(400, `"type":"invalid_request_error","message":"said"`, `"number":40001`)
+	f(503, `"type":"api_error","message":"the inference engine failed: said"`, `"number":50001`)
+	f(401, `"type":"api_error","message":"the inference engine failed: it does not accept`, `"number":50001,"reason":"endpoint_misconfigured"`)
 	first := newFeed(&messages.Asked{})
 	first.Feed([]byte(event(`{"error":{"message":"full","code":429}}`)))
 	kind, e := first.First()

@@ -177,6 +177,9 @@ func TestCut(t *testing.T) {
 		if n := strings.Count(a.Body, "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\""); n != 1 || strings.Contains(a.Body, "message_stop") || strings.Contains(a.Body, "message_delta") {
 			t.Errorf("%s: %d errors: %s", fault, n, a.Body)
 		}
+		if !strings.Contains(a.Body, `"number":50001`) || strings.Count(a.Body, `"request_id":"`) != 2 {
+			t.Errorf("%s: another number or id: %s", fault, a.Body)
+		}
 		if final := f.FinalEvent(analytics.KindInference, "stream-"+fault); final.Outcome != analytics.OutcomeEngineError || !final.Partial {
 			t.Errorf("%s ended as %s", fault, final.Outcome)
 		}
