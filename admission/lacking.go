@@ -44,13 +44,23 @@ func newLackers(engines map[string]lack, now time.Time) *lackers {
 	return made
 }
 
-// Excluded returns the endpoints that a request must not get, since they lack its model or its path. It costs next to nothing while no
-// endpoint of the pool lacks anything, and each may have the path.
-func (p *Pool) Excluded(model, path string) (x permits.Exclusions) {
+// Need is what a request needs of the endpoint that serves it.
+type Need struct {
+	Model, Path  string
+	Untranslated bool // it cannot be translated to another path of the engine
+	Internal     bool // an endpoint outside of the fleet must not get it
+}
+
+// Excluded returns the endpoints that a request must not get. It costs next to nothing while no endpoint of the pool lacks anything, and each may
+// have the path.
+func (p *Pool) Excluded(n Need) (x permits.Exclusions) {
 	if all := p.lacking.Load(); all != nil {
-		x[0], x[1] = p.excluded(*all, model), p.excluded(*all, path)
+		x[0], x[1] = p.excluded(*all, n.Model), p.excluded(*all, n.Path)
 	}
-	x[2] = p.withoutPath(path)
+	x[2] = p.withoutPath(n)
+	if n.Internal {
+		x[3] = p.external()
+	}
 	return x
 }
 
@@ -73,17 +83,17 @@ func (p *Pool) excluded(all lacking, name string) *permits.Exclusion {
 	return nil
 }
 
-// HasIt reports whether an endpoint may get requests for a model at a path.
-func (p *Pool) HasIt(e *fleet.Endpoint, model, path string) bool {
-	x := p.Excluded(model, path)
+// Has reports whether an endpoint has what a request needs.
+func (p *Pool) Has(e *fleet.Endpoint, n Need) bool {
+	x := p.Excluded(n)
 	return !x.Has(e.URL)
 }
 
 // LackedByAll returns what all endpoints of the pool lack that do not drain, of the model and the path of a request, and for how long that
 // holds at least. ok is false if an endpoint may have both, whether it is up or not.
-func (p *Pool) LackedByAll(model, path string) (l Lack, again time.Duration, ok bool) {
+func (p *Pool) LackedByAll(n Need) (l Lack, again time.Duration, ok bool) {
 	known, endpoints, now := p.lacking.Load(), *p.endpoints.Load(), time.Now()
-	without := p.withoutPath(path)
+	without := p.withoutPath(n)
 	if known == nil && without == nil || len(endpoints) == 0 {
 		return Lack{}, 0, false
 	}
@@ -98,7 +108,7 @@ func (p *Pool) LackedByAll(model, path string) (l Lack, again time.Duration, ok 
 			continue
 		}
 		serving++
-		ofModel, ofPath := all[model].of(url), all[path].of(url)
+		ofModel, ofPath := all[n.Model].of(url), all[n.Path].of(url)
 		inModel, inPath := ofModel.Model != "" && ofModel.holds(now), ofPath.Path != "" && ofPath.holds(now)
 		switch {
 		case without.Has(url):
@@ -116,9 +126,9 @@ func (p *Pool) LackedByAll(model, path string) (l Lack, again time.Duration, ok 
 		return Lack{}, 0, false
 	}
 	if withoutPath == serving {
-		return Lack{Path: path}, again, true
+		return Lack{Path: n.Path}, again, true
 	}
-	return Lack{Model: model}, again, true
+	return Lack{Model: n.Model}, again, true
 }
 
 // publishLacksLocked makes requests see everything that the engines of p lack.

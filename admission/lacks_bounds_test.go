@@ -28,7 +28,7 @@ func (s *scenario) lose(id string, l admission.Lack) {
 
 // hasIt reports whether an endpoint of the pool a, by its ID, gets requests for a model at a path.
 func (s *scenario) hasIt(id, model, path string) bool {
-	return s.pool("a").HasIt(s.endpoint(id), model, path)
+	return s.pool("a").Has(s.endpoint(id), admission.Need{Model: model, Path: path})
 }
 
 // However often an engine has said that it lacks a model, it is asked again after a minute.
@@ -113,11 +113,11 @@ func TestTimeUntilALackIsOver(t *testing.T) {
 		synctest.Wait()
 		s.lose("one", admission.Lack{Path: chatPath})
 		s.pool("a").Lacks(s.endpoint("two"), admission.Lack{Model: "sql"}, "404")
-		if l, again, ok := s.pool("a").LackedByAll("sql", chatPath); !ok || l.Model != "sql" || again != time.Second {
+		if l, again, ok := s.pool("a").LackedByAll(admission.Need{Model: "sql", Path: chatPath}); !ok || l.Model != "sql" || again != time.Second {
 			t.Errorf("one lacks the path, the other one the model: %v, %v, %v", l, again, ok)
 		}
 		s.pool("a").Lacks(s.endpoint("two"), admission.Lack{Path: chatPath}, "404")
-		if l, again, ok := s.pool("a").LackedByAll("sql", chatPath); !ok || l.Path != chatPath || again != time.Second {
+		if l, again, ok := s.pool("a").LackedByAll(admission.Need{Model: "sql", Path: chatPath}); !ok || l.Path != chatPath || again != time.Second {
 			t.Errorf("both lack the path: %v, %v, %v", l, again, ok)
 		}
 		urls := []string{}

@@ -15,7 +15,7 @@ const chatPath = "/v1/chat/completions"
 // wantAvoided expects that requests of a model do not go to these endpoints, by ID, of the pool a.
 func (s *scenario) wantAvoided(model, when string, ids ...string) {
 	s.Helper()
-	excluded := s.pool("a").Excluded(model, chatPath)
+	excluded := s.pool("a").Excluded(admission.Need{Model: model, Path: chatPath})
 	got := append(excluded[0].IDs(), excluded[1].IDs()...)
 	want := make([]string, 0, len(ids))
 	for _, id := range ids {
@@ -110,11 +110,11 @@ func TestAdaptersDecideWhereRequestsGo(t *testing.T) {
 		s.wantAvoided("tables", "while none lists it", "none", "said")
 		s.NoteModels("http://two:8000", []string{"base", "tables-v1"})
 		s.wantAvoided("tables", "when one lists it", "none", "said", "three")
-		if l, _, ok := s.pool("a").LackedByAll("tables", chatPath); ok {
+		if l, _, ok := s.pool("a").LackedByAll(admission.Need{Model: "tables", Path: chatPath}); ok {
 			t.Errorf("an engine has it, but all lack %v", l)
 		}
 		s.pool("a").Lacks(s.endpoint("two"), admission.Lack{Model: "tables"}, "404")
-		if l, again, ok := s.pool("a").LackedByAll("tables", chatPath); !ok || l.Model != "tables" || again != time.Second {
+		if l, again, ok := s.pool("a").LackedByAll(admission.Need{Model: "tables", Path: chatPath}); !ok || l.Model != "tables" || again != time.Second {
 			t.Errorf("no engine has it: %v, %v, %v", l, again, ok)
 		}
 		lacks := s.pool("a").Stats().Lacks
@@ -130,17 +130,17 @@ func TestPathThatAllLack(t *testing.T) {
 		s.put(endpoints("a", 1, "one", "two") + twoModels)
 		synctest.Wait()
 		s.pool("a").Lacks(s.endpoint("one"), admission.Lack{Path: chatPath}, "404")
-		if _, _, ok := s.pool("a").LackedByAll("base", chatPath); ok {
+		if _, _, ok := s.pool("a").LackedByAll(admission.Need{Model: "base", Path: chatPath}); ok {
 			t.Error("one engine has said nothing")
 		}
 		s.pool("a").Lacks(s.endpoint("two"), admission.Lack{Path: chatPath}, "404")
 		s.pool("a").Lacks(s.endpoint("two"), admission.Lack{Model: "sql"}, "404")
 		for _, model := range []string{"base", "sql"} {
-			if l, _, ok := s.pool("a").LackedByAll(model, chatPath); !ok || l.Path != chatPath {
+			if l, _, ok := s.pool("a").LackedByAll(admission.Need{Model: model, Path: chatPath}); !ok || l.Path != chatPath {
 				t.Errorf("%s: %v %v", model, l, ok)
 			}
 		}
-		if _, _, ok := s.pool("a").LackedByAll("base", "/v1/embeddings"); ok {
+		if _, _, ok := s.pool("a").LackedByAll(admission.Need{Model: "base", Path: "/v1/embeddings"}); ok {
 			t.Error("another path")
 		}
 	})

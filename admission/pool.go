@@ -28,12 +28,12 @@ type Pool struct {
 	membersChanged  bool               // since what they lack was published last
 	adaptersChanged bool               // since the permits learned of them
 
-	document  atomic.Pointer[fleet.Pool]
-	endpoints atomic.Pointer[map[string]member] // by URL
-	lacking   atomic.Pointer[lacking]           // nil: no endpoint lacks anything
-	paths     atomic.Pointer[pathExclusions]    // nil: none was asked for
-	ttft      ttftByClass
-	prompts   promptSize
+	document   atomic.Pointer[fleet.Pool]
+	endpoints  atomic.Pointer[map[string]member] // by URL
+	lacking    atomic.Pointer[lacking]           // nil: no endpoint lacks anything
+	documented atomic.Pointer[documented]        // nil: no request has needed it
+	ttft       ttftByClass
+	prompts    promptSize
 }
 
 // member is an endpoint of a pool.

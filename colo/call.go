@@ -62,6 +62,8 @@ type call struct {
 	endpointsFailed        int               // after this request was sent to them
 	misconfiguredEndpoints []*fleet.Endpoint // refused the request; the request may be at fault
 	lastFailure            *refusal          // why the last attempt failed
+	internal               bool              // external endpoints must not get it
+	untranslatable         bool              // endpoints that need it translated must not get it: others of the pool pass it
 
 	// Of the attempt under way.
 	grant          admission.Grant
@@ -102,6 +104,7 @@ func (s *Server) newCall(in *server.Request, r *peer.Request) *call {
 	if r.Token.FirstByte > 0 {
 		c.firstByteDeadline = now.Add(time.Duration(r.Token.FirstByte))
 	}
+	c.internal = r.Field(hop.HeaderInternal) != ""
 	c.continueTrace()
 	return c
 }
@@ -154,6 +157,11 @@ func (c *call) gaveUp() {
 	}
 }
 
+// need returns what the request needs of an endpoint.
+func (c *call) need() admission.Need {
+	return admission.Need{Model: c.model.Name, Path: c.route.Path, Untranslated: c.untranslatable, Internal: c.internal}
+}
+
 // permitRequest returns the request for a permit.
 func (c *call) permitRequest() permits.Request {
 	queue := c.pool.Document().Queue
@@ -174,7 +182,7 @@ func (c *call) permitRequest() permits.Request {
 		Rejoin:            c.keepsPlace(),
 		StandIn:           c.standIn,
 		Avoid:             c.failedURLs,
-		Excluded:          c.pool.Excluded(c.model.Name, c.route.Path),
+		Excluded:          c.pool.Excluded(c.need()),
 		Balance:           c.balanceRequest(),
 	}
 	switch c.token.Wait {
@@ -206,7 +214,7 @@ func (c *call) acquire() error {
 	began := time.Now()
 	c.setWanted(began, false)
 	err := c.acquireWanted()
-	for err == nil && !c.pool.HasIt(c.grant.Endpoint, c.model.Name, c.route.Path) { // which another request has learned meanwhile
+	for err == nil && !c.pool.Has(c.grant.Endpoint, c.need()) { // which another request has learned meanwhile
 		c.queued += c.grant.Queued()
 		c.traceQueue(began, nil)
 		c.grant.Cancel()

@@ -169,7 +169,9 @@ func (c *call) resolve() *refusal {
 	if c.route.API == openai.Generate && c.model.Adapter != "" {
 		return c.refusalFor(admission.Lack{Path: c.route.Path}, 0) // the engine would answer with the base model, since the path names none
 	}
-	return c.checkEngineFields(c.table.table.Endpoints(s.config.Colo, c.pool.Name())...)
+	endpoints := c.table.table.Endpoints(s.config.Colo, c.pool.Name())
+	c.checkTranslation(endpoints)
+	return c.checkEngineFields(endpoints...)
 }
 
 // loopReason returns the reason why a request has come too far, or nothing. It has visited this colo if it has visited any server of it; an

@@ -69,7 +69,7 @@ func (c *call) lacks(l admission.Lack, proven bool, answer *transport.Response) 
 
 // lackedByAll returns the refusal of a request for something that all endpoints of its pool lack, or nil.
 func (c *call) lackedByAll() *refusal {
-	l, again, ok := c.pool.LackedByAll(c.model.Name, c.route.Path)
+	l, again, ok := c.pool.LackedByAll(c.need())
 	if !ok {
 		return nil
 	}

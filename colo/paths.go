@@ -14,11 +14,15 @@ func supportOf(e *fleet.Endpoint, r openai.Route) openai.Support {
 	return openai.EngineHas(e.Engine, r)
 }
 
-// pathRule returns which endpoints may get requests for a path; nil if all may. It leaves out those whose engines never have the path.
-func pathRule(path string) func(*fleet.Endpoint) bool {
+// pathRule returns which endpoints may get requests for a path; nil if all may. It leaves out those whose engines never have the path, and of a
+// request that cannot be translated those that need it translated.
+func pathRule(path string, untranslated bool) func(*fleet.Endpoint) bool {
 	r := openai.Route{Path: path}
 	if !r.OfSomeEngines() {
 		return nil
+	}
+	if untranslated {
+		return func(e *fleet.Endpoint) bool { return supportOf(e, r) == openai.Passed }
 	}
 	return func(e *fleet.Endpoint) bool { return supportOf(e, r) != openai.Unsupported }
 }

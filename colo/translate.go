@@ -30,10 +30,13 @@ type translated struct {
 func (c *call) translate() *openai.Error {
 	c.forgetTranslated()
 	c.translated = nil
-	e := c.grant.Endpoint
-	if supportOf(e, c.route) != openai.Translated {
+	if supportOf(c.grant.Endpoint, c.route) != openai.Translated {
 		return nil
 	}
+	return c.translateFor(c.grant.Endpoint)
+}
+
+func (c *call) translateFor(e *fleet.Endpoint) *openai.Error {
 	t := &translated{body: c.server.edited.get(), api: openai.Chat, path: chatPath}
 	c.translated = t
 	var err *openai.Error
@@ -49,6 +52,30 @@ func (c *call) translate() *openai.Error {
 		c.forgetTranslated()
 	}
 	return err
+}
+
+// checkTranslation finds out whether the request can be translated, if some endpoints of its pool need that and others pass it. Else which of them
+// has a free slot would decide whether the request is refused.
+func (c *call) checkTranslation(endpoints []*fleet.Endpoint) {
+	if c.route.API != openai.Messages && c.route.API != openai.CountTokens {
+		return
+	}
+	var translating *fleet.Endpoint
+	passed := false
+	for _, e := range endpoints {
+		switch supportOf(e, c.route) {
+		case openai.Translated:
+			translating = e
+		case openai.Passed:
+			passed = passed || !e.Draining()
+		}
+	}
+	if translating == nil || !passed {
+		return
+	}
+	c.untranslatable = c.translateFor(translating) != nil
+	c.forgetTranslated()
+	c.translated = nil
 }
 
 // answerUntranslated gives back the permit, and answers with the error as if the engine had sent it: a verdict cannot carry all of the error.

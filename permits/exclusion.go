@@ -58,12 +58,14 @@ func hashOf(id string) uint64 {
 	return hash
 }
 
-// Exclusions are the sets of endpoints that a request must not get: that of its model, that of its path, and that of engines which never have
-// the path. The zero value excludes nothing.
-type Exclusions [3]*Exclusion
+// Exclusions are the sets of endpoints that a request must not get: that of its model, that of its path, that of engines which never have
+// the path, and that of endpoints outside of the fleet. The zero value excludes nothing.
+type Exclusions [4]*Exclusion
 
 // Has reports whether the endpoint with this ID is in one of the sets.
-func (x *Exclusions) Has(id string) bool { return x[0].Has(id) || x[1].Has(id) || x[2].Has(id) }
+func (x *Exclusions) Has(id string) bool {
+	return x[0].Has(id) || x[1].Has(id) || x[2].Has(id) || x[3].Has(id)
+}
 
 func (x *Exclusions) none() bool { return *x == Exclusions{} }
 

@@ -32,11 +32,14 @@ const (
 	// HeaderEndpointReason names the endpoint that has served a request, with the policy and the reason of its choice. An entry asks for it with the
 	// value 1, for accounts of operators.
 	HeaderEndpointReason = "x-colonnade-endpoint-reason"
-	HeaderCaptured       = "x-colonnade-captured" // until when the requests of the account are captured
-	HeaderReason         = "x-colonnade-reason"
-	HeaderRetryAfter     = "retry-after"
-	HeaderRetryAfterMS   = "retry-after-ms"
-	HeaderShouldRetry    = "x-should-retry"
+	// HeaderInternal asks, with the value 1, to keep the request from external endpoints: its account does not permit that its prompt leaves the
+	// fleet, and it has asked for another model.
+	HeaderInternal     = "x-colonnade-internal"
+	HeaderCaptured     = "x-colonnade-captured" // until when the requests of the account are captured
+	HeaderReason       = "x-colonnade-reason"
+	HeaderRetryAfter   = "retry-after"
+	HeaderRetryAfterMS = "retry-after-ms"
+	HeaderShouldRetry  = "x-should-retry"
 
 	HeaderLimitRequests     = "x-ratelimit-limit-requests"
 	HeaderRemainingRequests = "x-ratelimit-remaining-requests"

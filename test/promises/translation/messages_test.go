@@ -208,6 +208,36 @@ func TestEngineErrors(t *testing.T) {
 	}
 }
 
+// In a pool in which one engine has the Messages API, requests that cannot be translated go to that engine alone; all others go to both.
+func TestPoolOfTwoKinds(t *testing.T) {
+	t.Parallel()
+	ofKind := func(kind string) (*simengine.Engine, string) {
+		e, documents := fleettest.StartKind(t, "own", simengine.Config{Kind: kind, Tokens: 6, TTFT: -1, ITL: -1}, "")
+		return e, strings.ReplaceAll(documents, "endpoints/ams/own", "endpoints/ams/own-"+kind)
+	}
+	passes, first := ofKind("vllm")
+	translates, second := ofKind("openai")
+	_, second, _ = strings.Cut(second, "---\nkey: endpoints/")
+	second, _, _ = strings.Cut(second, "---\n")
+	f := fleettest.Start(t, onebox.Config{}, first+"---\nkey: endpoints/"+second)
+	for range 8 {
+		if a := post(t, f, "", "hello", `,"inference_geo":"eu"`); a.Status != 200 {
+			t.Errorf("%d %s", a.Status, a.Body)
+		}
+	}
+	if has, lacks := passes.Stats(), translates.Stats(); has.Served != 8 || lacks.Requests != 0 {
+		t.Errorf("the engine with the path: %+v; the other: %+v", has, lacks)
+	}
+	for range 8 {
+		if a := post(t, f, "", "hello", ""); a.Status != 200 {
+			t.Errorf("%d %s", a.Status, a.Body)
+		}
+	}
+	if n := translates.Stats().Served; n == 0 {
+		t.Error("the engine without the path served nothing")
+	}
+}
+
 // A request that cannot be translated is refused by the name of the field, and never reaches the engine.
 func TestRefused(t *testing.T) {
 	t.Parallel()
