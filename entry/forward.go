@@ -142,6 +142,10 @@ func (c *call) headerForNode(name string) string {
 		if c.caller.Account.Admin {
 			return "1"
 		}
+	case hop.HeaderInternal:
+		if c.requestedModel() != "" && !c.caller.Account.AllowExternal {
+			return "1"
+		}
 	}
 	return ""
 }

@@ -22,7 +22,8 @@ type Account struct {
 	// Permission to choose the colo of a request by the header x-colonnade-force-colo, and to learn its endpoint by the header
 	// x-colonnade-endpoint-reason.
 	Admin bool `json:"admin,omitempty"`
-	// Permission for fallbacks that take prompts out of the fleet: to models that are listed as {external: NAME}.
+	// Permission for fallbacks that take prompts out of the fleet: to models that are listed as {external: NAME}, and to external endpoints of
+	// other models.
 	AllowExternal bool `json:"allow_external,omitempty"`
 }
 

@@ -73,7 +73,7 @@ func TestDanglingFallbacks(t *testing.T) {
 		"fallback gone needs models: there is no model of this name; there are: away, b, far, r",
 		"fallback other needs models: this is the model itself, so the entry has no effect",
 		"fallback r needs models: realtime sessions have no fallbacks, so the entry has no effect",
-		"fallback away needs accounts: an endpoint of the model is external, and accounts get it here also without allow_external: write {external: away}",
+		"fallback away needs accounts: an endpoint of the model is external, so accounts without allow_external get only its other endpoints: write {external: away} if it has none",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)

@@ -67,7 +67,7 @@ func (d *dangling) fallbacks(key string, m *Model) {
 			d.add(key, "fallback", f.Model, KindModel, "realtime sessions have no fallbacks, so the entry has no effect")
 		case !f.External && d.table.isExternal(other.Pool):
 			d.add(key, "fallback", f.Model, KindAccount,
-				"an endpoint of the model is external, and accounts get it here also without allow_external: write {external: "+f.Model+"}")
+				"an endpoint of the model is external, so accounts without allow_external get only its other endpoints: write {external: "+f.Model+"} if it has none")
 		}
 	}
 }

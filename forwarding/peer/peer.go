@@ -91,7 +91,7 @@ func AppendForwarded(dst []transport.Field, ofModel []string, value func(name st
 
 // AppendForNode appends the request headers that are for colo servers, and that no engine gets unless its model's document names them.
 func AppendForNode(dst []transport.Field, value func(name string) string) []transport.Field {
-	for _, name := range [...]string{hop.HeaderSessionAffinity, hop.HeaderEndpointReason} {
+	for _, name := range [...]string{hop.HeaderSessionAffinity, hop.HeaderEndpointReason, hop.HeaderInternal} {
 		if v := value(name); v != "" && !slices.ContainsFunc(dst, func(f transport.Field) bool { return strings.EqualFold(f.Name, name) }) {
 			dst = append(dst, transport.Field{Name: name, Value: v})
 		}
