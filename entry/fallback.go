@@ -160,7 +160,11 @@ func (c *call) useModel(m *fleet.Model) {
 		c.entry.active.add(c.model.Name, -1)
 	}
 	c.model, c.answerName = m, ""
-	if m.AnswerModel == fleet.AnswerRequested {
+	asked := m
+	if f := c.fallbacks; f != nil && len(f.asked) > 0 {
+		asked = f.asked[0].Model
+	}
+	if m.AnswerModel == fleet.AnswerRequested || asked.AnswerModel == fleet.AnswerRequested {
 		c.answerName = c.askedModel
 	}
 }

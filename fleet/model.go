@@ -46,7 +46,7 @@ type Model struct {
 	// model.
 	UpstreamName string `json:"upstream_name,omitempty" is:"text"`
 	// Name of the model in answers: engine leaves the one that the engine gives; requested writes the one that the request has, also in each
-	// event of a stream.
+	// event of a stream, and holds for the fallbacks of the model too.
 	AnswerModel string `json:"answer_model" oneof:"engine requested"`
 	// LoRA adapter that the model needs. Its requests go only to endpoints that have the adapter: those whose adapters name it, and
 	// those without adapters in their document whose engine lists it, and those with load_adapters. As long as there is none, all without
@@ -65,7 +65,7 @@ type Model struct {
 	// Completions that one request may ask for: the larger of n and best_of, times the number of its prompts. Each counts
 	// in the cost of the request.
 	MaxCompletions int `json:"max_completions" range:"1,1000000"`
-	// Inputs of one request for embeddings, or documents of one request for a ranking.
+	// Inputs of one request for embeddings, documents for a ranking, or texts to score, classify, pool or tokenize.
 	MaxInputs int `json:"max_inputs" range:"1,1000000"`
 	// Longest context of the engines, in tokens, prompt and answer together. Requests that cannot fit are refused before they take a slot.
 	// Default: only the engines refuse.

@@ -13,6 +13,7 @@ import (
 	"colonnade/internal/simengine"
 	"colonnade/internal/testkit"
 	"colonnade/internal/wiretest"
+	"colonnade/onebox"
 )
 
 // body asks for the model "first".
@@ -137,6 +138,71 @@ func TestFallbackNeedsPermission(t *testing.T) {
 	}
 	if a := w.Chat(body, "x-colonnade-fallback", "always"); a.Status != 400 || !strings.Contains(a.Body, "x-colonnade-fallback") {
 		t.Errorf("another value of the header: %d %q", a.Status, a.Body)
+	}
+}
+
+// An answer has the name that the client has asked for, also an alias, if the model or its fallback says so.
+func TestFallbackAnswersWithRequestedName(t *testing.T) {
+	t.Parallel()
+	documents := ""
+	for _, name := range []string{"renamed", "plain"} {
+		settings := map[string]string{"renamed": "answer_model: requested\n"}
+		documents += "---\nkey: models/" + name + "\naliases: [" + name + "-alias]\nfallback: [serves]\n" + settings[name] + "---\nkey: endpoints/ams/" + name + "\nurl: http://127.0.0.1:9\npool: " + name + "\n"
+	}
+	stub, _ := fleettest.StartStubEngine(t, func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Content-Type", "application/json")
+		_, _ = fmt.Fprint(rw, `{"model":"engines","choices":[]}`)
+	})
+	f := fleettest.Start(t, fleettest.OneColo(fleettest.QuickEngine(1)), documents+"---\nkey: models/serves\n---\nkey: endpoints/ams/serves\nurl: "+stub.URL+"\npool: serves\nconcurrency: 1\n")
+	f.WatchShared(8)
+	for asked, want := range map[string]string{"renamed": "renamed", "renamed-alias": "renamed-alias", "plain": "engines"} {
+		a := f.Chat(`{"model":"` + asked + `","messages":[]}`)
+		wantServed(t, a, "serves")
+		if !strings.Contains(a.Body, `"model":"`+want+`"`) {
+			t.Errorf("%s: %s, want %s", asked, a.Body, want)
+		}
+	}
+}
+
+// A fallback that is listed by its name alone does not take prompts to its external endpoints without permission: its other endpoints serve them, in
+// both ways of calling a colo.
+func TestFallbackWithExternalEndpoint(t *testing.T) {
+	t.Parallel()
+	homely, home := fleettest.AccountWithKey("homely", "")
+	widely, abroad := fleettest.AccountWithKey("widely", "allow_external: true")
+	for _, direct := range []bool{false, true} {
+		var engines [2]*fleettest.StubEngine
+		documents := homely + widely + "---\nkey: models/first\nfallback: [mixed]\n---\nkey: endpoints/ams/first\nurl: http://127.0.0.1:9\npool: first\n---\nkey: models/mixed\n"
+		for i := range engines {
+			engines[i], _ = fleettest.StartStubEngine(t, func(rw http.ResponseWriter, _ *http.Request) {
+				rw.Header().Set("Content-Type", "application/json")
+				_, _ = fmt.Fprint(rw, `{"choices":[]}`)
+			})
+			documents += fmt.Sprintf("---\nkey: endpoints/ams/mixed-%d\nurl: %s\npool: mixed\nconcurrency: 4\nexternal: %v\n", i, engines[i].URL, i == 1)
+		}
+		f := fleettest.Start(t, onebox.Config{Colos: []string{"ams"}, Direct: direct}, documents)
+		f.WatchShared(8)
+		for range 8 {
+			wantServed(t, f.RawChat(body, "Authorization: "+home), "mixed")
+		}
+		if in, out := engines[0].Requests.Load(), engines[1].Requests.Load(); in != 8 || out != 0 {
+			t.Errorf("direct %v: %d requests stayed, and %d left the fleet", direct, in, out)
+		}
+		for range 8 {
+			wantServed(t, f.RawChat(body, "Authorization: "+abroad), "mixed")
+		}
+		if n := engines[1].Requests.Load(); n == 0 {
+			t.Errorf("direct %v: with permission, no request has left the fleet", direct)
+		}
+		before := engines[1].Requests.Load()
+		for range 8 { // the client asks for it by name
+			if a := f.RawChat(`{"model":"mixed","messages":[]}`, "Authorization: "+home); a.Status != 200 {
+				t.Errorf("direct %v: %d %q", direct, a.Status, a.Body)
+			}
+		}
+		if engines[1].Requests.Load() == before {
+			t.Errorf("direct %v: a request for the model itself is kept from its endpoint", direct)
+		}
 	}
 }
 
