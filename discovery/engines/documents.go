@@ -48,6 +48,7 @@ func Documents(colo string, found []*Engine) ([]document.Raw, error) {
 type pool struct {
 	name    string
 	engines []*Engine // at least one
+	lasting bool      // the documents of its models outlive its engines, so they do not have what other engines may say otherwise
 }
 
 // poolsOf returns the pools in the order of their first engines.

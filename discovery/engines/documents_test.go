@@ -108,15 +108,15 @@ pool: meta-llama/Llama-3.1-8B-Instruct
 concurrency: auto
 ---
 key: models/meta-llama/Llama-3.1-8B-Instruct
-# At most 32768 tokens.
 type: chat
+max_model_len: 32768
 aliases: [default]
 ---
 key: models/llama
-# At most 32768 tokens.
 # An adapter or another name of meta-llama/Llama-3.1-8B-Instruct.
 type: chat
 pool: meta-llama/Llama-3.1-8B-Instruct
+max_model_len: 32768
 ---
 key: models/sql-lora
 # An adapter or another name of meta-llama/Llama-3.1-8B-Instruct.
@@ -146,9 +146,9 @@ concurrency: 8
 names: {"Meta-Llama-3.1-8B-Instruct-Q4_K_M": "../models/Meta-Llama-3.1-8B-Instruct-Q4_K_M.gguf"}
 ---
 key: models/Meta-Llama-3.1-8B-Instruct-Q4_K_M
-# At most 16384 tokens.
 # The engine does not say which API the model answers; type chat is assumed from its name.
 type: chat
+max_model_len: 16384
 ---
 key: pools/bge-reranker-large
 # One engine.
@@ -163,9 +163,9 @@ pool: bge-reranker-large
 paths: {"/v1/rerank": "/rerank"}
 ---
 key: models/bge-reranker-large
-# At most 512 tokens.
 # TEI answers POST /rerank with texts in place of documents.
 type: rerank
+max_model_len: 512
 ---
 key: pools/ollama-gpu4-8000
 # One engine.

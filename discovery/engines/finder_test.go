@@ -302,7 +302,7 @@ func TestFinderKeepsGoodDocuments(t *testing.T) {
 			time.Sleep(time.Minute)
 		}
 		_, _, docs = fake.take()
-		contains(t, docs, "At most 3 tokens", "a-1", "b-1", "c-1")
+		contains(t, docs, "max_model_len: 3", "a-1", "b-1", "c-1")
 		if err := stop(); err != nil {
 			t.Error(err)
 		}

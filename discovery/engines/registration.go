@@ -41,7 +41,7 @@ func EndpointID(rawURL string) (string, error) {
 // may belong to the same pool, so the latter are for places where there are none. No model is called default as well. An engine without models
 // has no document of a pool or model, and its endpoint is out.
 func (p Place) Register(e *Engine) (endpoint document.Raw, shared []document.Raw, err error) {
-	in := pool{name: cmp.Or(p.Pool, poolName(e)), engines: []*Engine{e}}
+	in := pool{name: cmp.Or(p.Pool, poolName(e)), engines: []*Engine{e}, lasting: true}
 	if len(e.Models) == 0 {
 		p.Out = cmp.Or(p.Out, "the engine lists no model that can be used")
 	} else {

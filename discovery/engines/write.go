@@ -101,11 +101,9 @@ func upstreamNames(e *Engine) string {
 
 func writeModel(p pool, m Model, aliases []string) document.Raw {
 	var t text
-	for _, e := range p.engines {
-		if same := e.model(m.Name); same != nil && same.MaxModelLen > 0 {
-			t.comment("At most %d tokens.", same.MaxModelLen)
-			break
-		}
+	limit := p.maxModelLen(m.Name)
+	if limit > 0 && p.lasting {
+		t.comment("At most %d tokens, when it was registered.", limit)
 	}
 	if m.Base != "" {
 		t.comment("An adapter or another name of %s.", m.Base)
@@ -117,6 +115,9 @@ func writeModel(p pool, m Model, aliases []string) document.Raw {
 	if p.name != m.Name {
 		t.field("pool", scalar(p.name))
 	}
+	if limit > 0 && !p.lasting {
+		t.field("max_model_len", strconv.Itoa(limit))
+	}
 	if len(aliases) > 0 {
 		values := make([]string, 0, len(aliases))
 		for _, alias := range aliases {
@@ -125,6 +126,22 @@ func writeModel(p pool, m Model, aliases []string) document.Raw {
 		t.field("aliases", "["+strings.Join(values, ", ")+"]")
 	}
 	return t.raw(fleet.KindModel.Key(m.Name))
+}
+
+// mostTokens is the largest max_model_len that documents may have.
+const mostTokens = 1_000_000_000
+
+// maxModelLen returns the longest context of a model that engines of the pool state; 0 = none does, or it is longer than any can be.
+func (p pool) maxModelLen(model string) (longest int) {
+	for _, e := range p.engines {
+		if same := e.model(model); same != nil {
+			longest = max(longest, same.MaxModelLen)
+		}
+	}
+	if longest > mostTokens {
+		return 0
+	}
+	return longest
 }
 
 // plainScalar matches texts that YAML reads as they stand, also in a flow list, and as text unless they are one of yamlWords.
