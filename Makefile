@@ -52,14 +52,14 @@ test: ## run the tests, with the race detector where a C compiler is found
 
 # Those with several colos; make test-serve runs the others this way, in one process.
 test-direct: ## run the end-to-end tests with the entry calling the colos as functions, without HTTP in between
-	COLONNADE_DIRECT=1 $(GO) test -timeout 20m $(TEST_FLAGS) $(addprefix ./test/promises/,refusals streams)
+	COLONNADE_DIRECT=1 $(GO) test -timeout 20m $(TEST_FLAGS) $(addprefix ./test/promises/,refusals streams translation)
 
 test-no-links: ## run the end-to-end tests with a connection for each running request between nodes, as with -multiplex=false
 	COLONNADE_NO_LINKS=1 $(GO) test -timeout 20m $(TEST_FLAGS) $(addprefix ./test/promises/,refusals release streams)
 
 # Those that need several nodes, an etcd or a second colo are skipped; test/promises/serve always runs such processes.
 test-serve: ## run the end-to-end tests with each fleet being one process, as colonnade serve runs it
-	COLONNADE_SERVE=1 $(GO) test -timeout 20m $(TEST_FLAGS) $(addprefix ./test/promises/,capacity durability refusals release streams)
+	COLONNADE_SERVE=1 $(GO) test -timeout 20m $(TEST_FLAGS) $(addprefix ./test/promises/,capacity durability paths refusals release streams translation)
 
 check: ## formatting, go vet and the linters
 	@unformatted=$$(find . -name '*.go' -not -path '*/node_modules/*' -not -path '*/.venv/*' -print0 | xargs -0 gofmt -l); \

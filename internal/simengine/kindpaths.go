@@ -8,6 +8,11 @@ import (
 // setPaths replaces the paths of OpenAI's whole API by those that engines of the kind have.
 func (e *Engine) setPaths() {
 	own := e.kindPaths()
+	if e.c.Kind == "openai" { // of which some have vLLM's own paths too
+		for name, p := range vllmOwn() {
+			e.routes["POST "+name] = e.handle(p)
+		}
+	}
 	if own == nil {
 		return // those of OpenAI, and of the many that are compatible with it
 	}
@@ -81,10 +86,20 @@ func (e *Engine) vllmPaths() map[string]path {
 		}
 	}
 	if e.c.Type != "audio" {
-		all["/tokenize"] = path{read: readAs((*tokenizeBody).call), shape: tokenize, aside: true, loose: true}
-		all["/detokenize"] = path{read: readAs((*tokenizeBody).call), shape: detokenize, aside: true, loose: true}
+		own := vllmOwn()
+		all["/tokenize"], all["/detokenize"] = own["/tokenize"], own["/detokenize"]
 	}
 	return all
+}
+
+// vllmOwn are paths of vLLM's that other engines have taken over.
+func vllmOwn() map[string]path {
+	scored := path{read: readAs((*scoreBody).call), shape: score}
+	return map[string]path{
+		"/tokenize":   {read: readAs((*tokenizeBody).call), shape: tokenize, aside: true, loose: true},
+		"/detokenize": {read: readAs((*tokenizeBody).call), shape: detokenize, aside: true, loose: true},
+		"/score":      scored, "/v1/score": scored,
+	}
 }
 
 // sglangPaths are those of python/sglang/srt/entrypoints/http_server.py, which do not depend on the model.

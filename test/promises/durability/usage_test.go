@@ -104,6 +104,7 @@ func usageCases() []usageCase {
 		{name: "image", path: "images/generations", body: `"prompt":"` + fourWords + `"`, want: tokens(promptWords, 1, 2)},
 		{name: "image, streamed", path: "images/generations", body: `"prompt":"` + fourWords + `"`, stream: true, want: tokens(promptWords, 1, 2)},
 		{name: "image, edited", path: "images/edits", form: true, body: "prompt=draw", want: tokens(1+5, 1, 2)},
+		{name: "image, varied", path: "images/variations", form: true, body: "size=1x1", want: tokens(5, 1, 2)},
 		{name: "transcription", path: "audio/transcriptions", form: true, body: "response_format=json", want: tokens(5, 64, 0)},
 		{name: "transcription, by time", path: "audio/transcriptions", form: true, body: "response_format=verbose_json", want: billed{seconds: 5}},
 		{name: "transcription, as text", path: "audio/transcriptions", form: true, body: "response_format=text", want: none},

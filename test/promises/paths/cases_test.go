@@ -87,7 +87,7 @@ const (
 	askThree    = `,"messages":[{"role":"user","content":"one two three"}]`
 )
 
-// cases returns all paths beyond those of OpenAI that take a slot.
+// cases returns all paths beyond those of OpenAI that take a slot, with each kind of engine that has them: see TestEveryPathHasACase.
 func cases() []pathCase {
 	chat := func(kind string) engineType { return engineType{kind, "chat"} }
 	ranks := engineType{"vllm", "rerank"}
@@ -124,6 +124,13 @@ func cases() []pathCase {
 		{engine: engineType{"tei", "rerank"}, path: "/predict", body: `,"inputs":["one two","three"]`, has: `"label":"LABEL_1"`, refusal: routerError, bill: read},
 		{engine: engineType{"tei", "rerank"}, path: "/rerank", body: `,"query":"one","texts":["two","three"]`, has: `"score":0.5}`, refusal: openAIError, bill: read},
 		{engine: chat("sglang"), path: "/v1/score", body: `,"query":"one","items":["two","three"]`, has: `"scores":[[`, refusal: openAIError, bill: readCached},
+		{engine: chat("openai"), path: "/v1/score", body: `,"text_1":"one","text_2":["two","three"]`, has: `"score":0.5}`, refusal: openAIError, bill: readCached},
+		{engine: chat("openai"), path: "/score", body: `,"text_1":"one","text_2":["two","three"]`, has: `"score":0.5}`, refusal: openAIError, bill: readCached},
+		{engine: chat("sglang"), path: "/v1/classify", body: `,"input":["one two","three"]`, has: `"num_classes":2`, refusal: openAIError, bill: readCached},
+		{engine: chat("sglang"), path: "/classify", body: `,"input":["one two","three"]`, has: `"num_classes":2`, refusal: openAIError, bill: readCached},
+		{engine: chat("llamacpp"), path: "/rerank", body: `,"query":"one two three","documents":["a","b"]`, has: `"relevance_score":0.5`, refusal: openAIError, bill: read},
+		{engine: chat("llamacpp"), path: "/v1/reranking", body: `,"query":"one two three","documents":["a","b"]`, has: `"relevance_score":0.5`, refusal: openAIError, bill: read},
+		{engine: chat("llamacpp"), path: "/reranking", body: `,"query":"one two three","documents":["a","b"]`, has: `"relevance_score":0.5`, refusal: openAIError, bill: read},
 		{engine: chat("llamacpp"), path: "/v1/rerank", body: `,"query":"one two three","documents":["a","b"]`, has: `"relevance_score":0.5`, refusal: openAIError, bill: read},
 	}
 	for _, kind := range []string{"vllm", "sglang", "llamacpp", "ollama"} {

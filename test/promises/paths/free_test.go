@@ -13,20 +13,49 @@ import (
 	"colonnade/internal/wiretest"
 )
 
+// freeCases returns all paths that take no slot, with each kind of engine that has them.
+func freeCases() (all []pathCase) {
+	f := func(kind, path, body, has string) {
+		models := "chat"
+		if kind == "tei" {
+			models = "embedding"
+		}
+		all = append(all, pathCase{engine: engineType{kind, models}, path: path, body: body, has: has})
+	}
+	for _, kind := range []string{"vllm", "sglang", "openai"} {
+		f(kind, "/tokenize", `,"prompt":"one two three"`, `"count":3`)
+		f(kind, "/detokenize", `,"tokens":[0]`, `"one"`)
+	}
+	f("sglang", "/v1/tokenize", `,"prompt":"one two three"`, `"count":3`)
+	f("sglang", "/v1/detokenize", `,"tokens":[0]`, `"one"`)
+	f("llamacpp", "/tokenize", `,"content":"one two three"`, `"tokens":[`)
+	f("llamacpp", "/detokenize", `,"tokens":[0]`, `"content":"one"`)
+	f("tgi", "/tokenize", `,"inputs":"one two three"`, `"text":"one"`)
+	f("tei", "/tokenize", `,"inputs":"one two three"`, `"text":"one"`)
+	f("tei", "/decode", `,"ids":[0]`, `["one`)
+	for _, kind := range []string{"vllm", "sglang", "llamacpp"} {
+		f(kind, "/v1/messages/count_tokens", askThree, `{"input_tokens":3}`)
+	}
+	return all
+}
+
 // Paths that cost the engine next to nothing take no slot: they are served while the only slot is taken, and hold nothing.
 func TestFreePaths(t *testing.T) {
 	t.Parallel()
 	s := start(t, simengine.Config{ITL: -1})
-	f := func(kind, path, body, has string) {
-		t.Run(kind+path, func(t *testing.T) {
-			c := pathCase{engine: engineType{kind, "chat"}, path: path, body: body}
+	for _, c := range freeCases() {
+		t.Run(c.String(), func(t *testing.T) {
 			e := s.engines[c.engine]
 			e.SetFault(simengine.Fault{Fault: simengine.FaultStallHead, Count: 1})
-			held := s.send(t, pathCase{engine: c.engine, path: fleettest.ChatPath, body: askThree}, false, "holds-"+idOf(c, false))
+			holds := pathCase{engine: c.engine, path: fleettest.ChatPath, body: askThree}
+			if c.engine.kind == "tei" {
+				holds.path, holds.body = "/embed", `,"inputs":"one"`
+			}
+			held := s.send(t, holds, false, "holds-"+idOf(c, false))
 			testkit.WaitFor(t, "the slot to be taken", func() bool { return fleettest.InFlight(e) == 1 })
 			a := s.send(t, c, false, idOf(c, false), "x-colonnade-queue: never").Read()
-			if a.Status != 200 || a.Err != nil || !strings.Contains(a.Body, has) {
-				t.Errorf("%d %v: %s, want %s", a.Status, a.Err, a.Body, has)
+			if a.Status != 200 || a.Err != nil || !strings.Contains(a.Body, c.has) {
+				t.Errorf("%d %v: %s, want %s", a.Status, a.Err, a.Body, c.has)
 			}
 			if held := s.Pool("ams", c.engine.String()).Held; held != 1 {
 				t.Errorf("%d permits are held, want 1", held)
@@ -34,16 +63,6 @@ func TestFreePaths(t *testing.T) {
 			held.Close()
 			s.rested(t, c)
 		})
-	}
-	for _, kind := range []string{"vllm", "sglang"} {
-		f(kind, "/tokenize", `,"prompt":"one two three"`, `"count":3`)
-		f(kind, "/detokenize", `,"tokens":[0]`, `"one"`)
-	}
-	f("llamacpp", "/tokenize", `,"content":"one two three"`, `"tokens":[`)
-	f("llamacpp", "/detokenize", `,"tokens":[0]`, `"content":"one"`)
-	f("tgi", "/tokenize", `,"inputs":"one two three"`, `"text":"one"`)
-	for _, kind := range []string{"vllm", "sglang", "llamacpp"} {
-		f(kind, "/v1/messages/count_tokens", askThree, `{"input_tokens":3}`)
 	}
 }
 
