@@ -50,12 +50,13 @@ func PromptTokensAtLeast(api API, body []byte) int {
 	}
 	s := promptMeasurer{scan: scan{b: body}}
 	for key, more := s.firstMember(); more; key, more = s.nextMember() {
-		switch name := string(key); {
+		switch name := string(key); { // of a field that occurs twice, the last counts, as engines read it
 		case name == "messages" && api != Completions, name == "input" && api == Responses:
-			s.messages()
+			s.conversation = s.messages()
 		case name == "system" && api == Messages, name == "instructions" && api == Responses:
-			s.whole.join(s.content())
+			s.system = s.content()
 		case name == "prompt" && api == Completions:
+			s.conversation, s.most = textMeasure{}, 0
 			s.prompts()
 		case name == "truncate_prompt_tokens", name == "truncation", name == "truncate":
 			s.shortened = s.shortened || !s.at("null") && !s.at(`"disabled"`) && !s.at("false")
@@ -67,21 +68,21 @@ func PromptTokensAtLeast(api API, body []byte) int {
 	if s.shortened || !s.end() {
 		return 0
 	}
-	return max(s.whole.tokens(), s.most)
+	s.conversation.join(s.system)
+	return max(s.conversation.tokens(), s.most)
 }
 
 type promptMeasurer struct {
 	scan
-	whole     textMeasure // of parts that make one prompt together
-	most      int         // tokens of the longest of several prompts
-	shortened bool
+	conversation, system textMeasure // which make one prompt together
+	most                 int         // tokens of the longest of several prompts
+	shortened            bool
 }
 
 // messages passes a list of messages, or a text in their place.
-func (s *promptMeasurer) messages() {
+func (s *promptMeasurer) messages() (all textMeasure) {
 	if s.space() != '[' {
-		s.whole.join(s.content())
-		return
+		return s.content()
 	}
 	for more := s.firstElement(); more; more = s.nextElement() {
 		if s.space() != '{' {
@@ -101,9 +102,10 @@ func (s *promptMeasurer) messages() {
 			}
 		}
 		if role == "user" || role == "system" || role == "developer" {
-			s.whole.join(content)
+			all.join(content)
 		}
 	}
+	return all
 }
 
 // content passes a text, or a list of parts with texts.
@@ -122,13 +124,16 @@ func (s *promptMeasurer) content() (m textMeasure) {
 			s.skip()
 			continue
 		}
+		var part textMeasure
 		for key, member := s.firstMember(); member; key, member = s.nextMember() {
 			if string(key) == "text" {
-				m.add(s.text())
+				part = textMeasure{}
+				part.add(s.text())
 			} else {
 				s.skip()
 			}
 		}
+		m.join(part)
 	}
 	return m
 }
@@ -136,7 +141,7 @@ func (s *promptMeasurer) content() (m textMeasure) {
 // prompts passes the prompts of a completion: texts, or lists of tokens, each of which is one.
 func (s *promptMeasurer) prompts() {
 	if s.space() != '[' {
-		s.whole.join(s.content())
+		s.conversation = s.content()
 		return
 	}
 	tokens := 0

@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"unicode"
 
 	"colonnade/openai"
 )
@@ -77,9 +78,91 @@ func TestPromptTokensAtLeastOfBodies(t *testing.T) {
 		{openai.Completions, `{"prompt":[1,2,3]}`, 3},
 		{openai.Completions, `{"prompt":[[1,2,3],[4,5,6,7],[]]}`, 4},
 		{openai.Embeddings, `{"input":"W"}`, 0},
+		{openai.Chat, `{"messages":[{"role":"user","content":[{"text":"W","text":"a"}]}]}`, 1},
+		{openai.Messages, `{"system":"W","messages":[{"role":"user","content":"W"}],"system":"","messages":[]}`, 0},
+		{openai.Completions, `{"prompt":["W"],"prompt":"a"}`, 1},
 	} {
 		if got := openai.PromptTokensAtLeast(c.api, []byte(strings.ReplaceAll(c.body, "W", words))); got != c.want {
 			t.Errorf("%s %s: %d, want %d", c.api, c.body, got, c.want)
 		}
 	}
+}
+
+// The bound is that of what encoding/json reads, for each API.
+func FuzzPromptTokensAtLeast(f *testing.F) {
+	addBodies(f)
+	f.Add([]byte(`{"model":"m","messages":[{"role":"user","content":[{"text":"a b c d e","text":"a b"}]},{"role":"system","content":"x\u0020y"}],"input":"a b c d e f"}`))
+	f.Add([]byte(`{"model":"m","prompt":[[1,2],"a b",3],"system":"a b c d e","instructions":"-a b","truncation":null}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		for _, api := range []openai.API{openai.Chat, openai.Completions, openai.Responses, openai.Messages} {
+			if _, err := openai.Peek(api, jsonType, body); err != nil {
+				continue
+			}
+			var root map[string]any
+			if err := json.Unmarshal(body, &root); err != nil {
+				t.Fatalf("%q is no JSON: %v", body, err)
+			}
+			if got, most := openai.PromptTokensAtLeast(api, body), naiveTokens(api, root); got > most {
+				t.Fatalf("%v %q: at least %d tokens, and a naive reader finds %d", api, body, got, most)
+			}
+		}
+	})
+}
+
+// naiveTokens is the bound for a body, however it may be shortened.
+func naiveTokens(api openai.API, root map[string]any) int {
+	switch api {
+	case openai.Completions:
+		return naivePrompt(root["prompt"])
+	case openai.Responses:
+		return naiveBound(naiveTexts(root["input"], true) + "\n" + naiveTexts(root["messages"], true) + "\n" + naiveTexts(root["instructions"], false))
+	case openai.Messages:
+		return naiveBound(naiveTexts(root["messages"], true) + "\n" + naiveTexts(root["system"], false))
+	}
+	return naiveBound(naiveTexts(root["messages"], true))
+}
+
+func naivePrompt(v any) int {
+	list, isList := v.([]any)
+	if !isList {
+		return naiveBound(naiveTexts(v, false))
+	}
+	most := len(list)
+	for _, element := range list {
+		switch element := element.(type) {
+		case string:
+			most = max(most, naiveBound(element))
+		case []any:
+			most = max(most, len(element))
+		}
+	}
+	return most
+}
+
+// naiveTexts joins the texts of a content, or of a list of messages.
+func naiveTexts(v any, messages bool) (all string) {
+	switch v := v.(type) {
+	case string:
+		return v
+	case []any:
+		for _, element := range v {
+			if o, isObject := element.(map[string]any); isObject && messages {
+				all += "\n" + naiveTexts(o["content"], false)
+			} else if text, isText := o["text"].(string); isObject && isText {
+				all += "\n" + text
+			}
+		}
+	}
+	return all
+}
+
+func naiveBound(text string) int {
+	letters := 0
+	for _, r := range text {
+		if r < unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r)) {
+			letters++
+		}
+	}
+	words := len(strings.Fields(text))
+	return max((words+openai.WordsOfToken-1)/openai.WordsOfToken, (letters+openai.LettersOfToken-1)/openai.LettersOfToken)
 }

@@ -1,9 +1,12 @@
 package openai_test
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"colonnade/openai"
 )
@@ -142,4 +145,26 @@ func TestEngineWords(t *testing.T) {
 	f("", "")
 	f(`{"error":{"message":"`+strings.Repeat("model ", 100)+`"}}`, strings.TrimSpace(strings.Repeat("model ", 50)))
 	f("\xff\xfe key", "… key")
+}
+
+// What an engine lacks does not depend on how it writes its JSON, and a model that is not named anywhere lacks only by words that name none.
+func FuzzLackOf(f *testing.F) {
+	f.Add(404, []byte(`{"error":{"message":"The model `+"`m`"+` does not exist.","param":"model","code":404}}`), "vllm", "m")
+	f.Add(400, []byte(`{"object":"error","message":"The following requested LoRA adapters are not loaded: m\nLoaded adapters: "}`), "sglang", "b:m")
+	f.Add(405, []byte(`405 method not allowed`), "ollama", "m")
+	f.Add(404, []byte(``), "tgi", "m")
+	f.Fuzz(func(t *testing.T, status int, body []byte, engine, model string) {
+		said := openai.LackOf(status, body, engine, model)
+		if said != openai.LacksNothing && status != 400 && status != 404 && status != 405 {
+			t.Fatalf("%d says %v", status, said)
+		}
+		var loose bytes.Buffer
+		if json.Valid(body) && utf8.Valid(body) && json.Indent(&loose, body, " ", "\t") == nil {
+			if again := openai.LackOf(status, loose.Bytes(), engine, model); again != said {
+				t.Fatalf("%q says %v, and indented %v", body, said, again)
+			}
+		} else if said == openai.LacksModel && !bytes.Contains(body, []byte("{")) {
+			t.Fatalf("%q, which is no JSON, proves that the model is lacking", body)
+		}
+	})
 }

@@ -221,3 +221,56 @@ func FuzzRequest(f *testing.F) {
 		}
 	})
 }
+
+// Any body whose tokens can be counted gives JSON with the engine's model and a conversation.
+func FuzzCountRequest(f *testing.F) {
+	f.Add([]byte(minimal(`,"system":"s","tools":[{"name":"f","input_schema":{}}],"tool_choice":{"type":"x"}`)))
+	f.Add([]byte(minimal(`,"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"b","input":{"x":"\u0000"}}]},{"role":"user","content":"x"}]`)))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		if _, err := openai.Peek(openai.CountTokens, "application/json", body); err != nil {
+			return
+		}
+		out, err := messages.CountRequest(nil, body, "e")
+		if err != nil {
+			if err.Status != 400 {
+				t.Fatalf("%s: %v", body, err)
+			}
+			return
+		}
+		var asked struct {
+			Model    string
+			Messages []struct{ Role string }
+			Prompt   bool `json:"add_generation_prompt"`
+		}
+		if err := json.Unmarshal(out, &asked); err != nil || asked.Model != "e" || len(asked.Messages) == 0 || !asked.Prompt {
+			t.Fatalf("%s\nbecame %s\n%v", body, out, err)
+		}
+	})
+}
+
+// An answer has the count that encoding/json reads, or is refused.
+func FuzzCountResponse(f *testing.F) {
+	for _, body := range []string{`{"count":3}`, `{"tokenize_response":[{},1]}`, `{"count":1,"count":2}`, `{"count":-1}`, `{"count":1,"tokenize_response":[1,[2]]}`, `{"c\u006funt":4}`} {
+		f.Add([]byte(body))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		out, err := messages.CountResponse(nil, body)
+		if err != nil {
+			return
+		}
+		var said map[string]int
+		var was map[string]json.RawMessage
+		if json.Unmarshal(out, &said) != nil || len(said) != 1 {
+			t.Fatalf("%s\nbecame %s", body, out)
+		}
+		if json.Unmarshal(body, &was) != nil {
+			return // in a form that only lax readers take
+		}
+		var count int
+		var list []any
+		isCount, isList := json.Unmarshal(was["count"], &count) == nil, json.Unmarshal(was["tokenize_response"], &list) == nil
+		if n := said["input_tokens"]; !(isCount && n == count) && !(isList && n == len(list)) {
+			t.Fatalf("%s\nbecame %s", body, out)
+		}
+	})
+}
