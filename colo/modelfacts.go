@@ -2,6 +2,7 @@ package colo
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,7 +14,7 @@ import (
 const (
 	factsValid    = 10 * time.Second       // for which what engines have said counts
 	factsTimeout  = 400 * time.Millisecond // for asking them
-	factsOfPool   = 4                      // engines of one pool that are asked
+	factsOfPool   = 16                     // engines of one pool that are asked
 	factsAtMost   = 64                     // engines that are asked
 	maxFactsBytes = 1 << 20                // of one engine's answer
 )
@@ -57,13 +58,24 @@ func (s *Server) askFacts() peer.ModelFacts {
 	for _, m := range t.Models() {
 		for i, e := range asked {
 			if e.Pool == m.Pool {
-				if fact := said[i][e.NameOf(m)].And(said[i][""]); fact != (openai.ModelFact{}) {
-					known[m.Name] = known[m.Name].And(fact)
-				}
+				of := said[i][e.NameOf(m)].And(said[i][""])
+				fact := known[m.Name].And(of)
+				fact.AddLongest(of.MaxModelLen)
+				known[m.Name] = fact
 			}
+		}
+		if s.hasMore(t, m.Pool, asked) {
+			fact := known[m.Name]
+			fact.AddLongest(0)
+			known[m.Name] = fact
 		}
 	}
 	return known
+}
+
+// hasMore reports whether a pool has an engine that was not asked.
+func (s *Server) hasMore(t *fleet.Table, pool string, asked []*fleet.Endpoint) bool {
+	return slices.ContainsFunc(t.Endpoints(s.config.Colo, pool), func(e *fleet.Endpoint) bool { return e.Serves() && !slices.Contains(asked, e) })
 }
 
 // enginesForFacts returns the first engines of each pool that has models.

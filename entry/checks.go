@@ -20,10 +20,8 @@ func (c *call) checkShape(m *fleet.Model) *openai.Error {
 
 // checkContent refuses a request for its length in tokens, or for what its prompt says.
 func (c *call) checkContent(m *fleet.Model) *openai.Error {
-	if m.MaxModelLen > 0 {
-		if prompt := openai.PromptTokensAtLeast(c.route.API, c.raw); prompt > m.MaxModelLen {
-			return openai.ContextLengthExceeded(c.route.API, m.Name, m.MaxModelLen, prompt)
-		}
+	if err := c.checkLength(m); err != nil {
+		return err
 	}
 	if m.PromptFilter == nil {
 		return nil
@@ -33,6 +31,24 @@ func (c *call) checkContent(m *fleet.Model) *openai.Error {
 		c.entry.metrics.PromptRefused(m.Name)
 	}
 	return err
+}
+
+// shortBody is the length in bytes of bodies that fit into nearly every context: their engines are not asked for it.
+const shortBody = 4 << 10
+
+// checkLength refuses a prompt that cannot fit into the context of a model: that of its document, else the longest that engines state.
+func (c *call) checkLength(m *fleet.Model) *openai.Error {
+	limit := m.MaxModelLen
+	if limit == 0 && len(c.raw) > shortBody {
+		limit = c.entry.contextLength(c.entry.config.Table(), m.Name)
+	}
+	if limit == 0 || len(c.raw) < limit { // a token that is counted takes two bytes or more
+		return nil
+	}
+	if prompt := openai.PromptTokensAtLeast(c.route.API, c.raw); prompt > limit {
+		return openai.ContextLengthExceeded(c.route.API, m.Name, limit, prompt)
+	}
+	return nil
 }
 
 func (c *call) contentType() string { return string(c.rc.Request.Header.ContentType()) }

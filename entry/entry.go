@@ -141,6 +141,7 @@ func New(c Config) (*Entry, error) {
 	e.observed = newObservations(c.Table, func(s *fleet.Server) bool { return e.local(s) != nil })
 	client := &peer.Client{Node: c.Node, Transport: e.transport, Keys: c.Keys, Peers: c.Peers, Via: c.Via, Multiplex: !c.NoLinks}
 	e.sender = &liveness.Sender{Client: client, Watcher: liveness.New(e.watcherConfig())}
+	e.facts.wanted = make(chan struct{}, 1)
 	e.metrics = metrics.NewEntry(c.Metrics, c.Table, func() []metrics.ModelState { return e.active.states(c.Table()) }, c.MaxAccounts)
 	e.http = server.New(server.Config{
 		Handle:        e.serve,
@@ -171,6 +172,7 @@ func (e *Entry) Run(ctx context.Context) error {
 	watching.Go(func() { e.sender.Watcher.Run(ctx) })
 	watching.Go(func() { e.runPings(ctx) })
 	watching.Go(func() { e.limiter.Run(ctx) })
+	watching.Go(func() { e.runFacts(ctx) })
 	if e.config.Captures != nil {
 		watching.Go(func() { e.captures.Run(ctx) })
 	}

@@ -7,9 +7,11 @@ import (
 
 	"colonnade/fleet"
 	"colonnade/forwarding/peer"
+	"colonnade/openai"
 )
 
 const (
+	factsKept   = time.Minute            // of a colo that does not answer
 	factsEvery  = 10 * time.Second       // colos are asked at most
 	factsWithin = 500 * time.Millisecond // and a client waits for them
 )
@@ -19,11 +21,19 @@ type modelFacts struct {
 	mu     sync.Mutex // guards the fields below
 	asking bool
 	asked  time.Time
-	byColo map[string]peer.ModelFacts // not changed once it was stored
+	byColo map[string]coloFacts // not changed once it was stored
+
+	wanted chan struct{} // of one value: the facts are old, and a prompt was to be checked by them
+}
+
+// coloFacts is what a colo has said, and when.
+type coloFacts struct {
+	peer.ModelFacts
+	at time.Time
 }
 
 // modelFacts returns what engines say about models, by name. If that is old, it asks a server of each colo; other clients get what is known meanwhile.
-// A colo that does not answer has said what it said last.
+// A colo that does not answer has said what it said last, for a minute.
 func (e *Entry) modelFacts(t *fleet.Table) peer.ModelFacts {
 	f := &e.facts
 	f.mu.Lock()
@@ -37,11 +47,52 @@ func (e *Entry) modelFacts(t *fleet.Table) peer.ModelFacts {
 	defer f.mu.Unlock()
 	all := peer.ModelFacts{}
 	for _, colo := range t.Colos() {
-		for name, fact := range f.byColo[colo.Name] {
+		said := f.byColo[colo.Name]
+		if time.Since(said.at) > factsKept {
+			continue
+		}
+		for name, fact := range said.ModelFacts {
 			all[name] = all[name].And(fact)
 		}
 	}
 	return all
+}
+
+// runFacts renews the facts as prompts are checked by them, which wait for no colo.
+func (e *Entry) runFacts(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-e.facts.wanted:
+			e.modelFacts(e.config.Table())
+		}
+	}
+}
+
+// contextLength returns the longest context of a model that engines have stated: 0 unless all that serve it in any colo have, within the last minute.
+func (e *Entry) contextLength(t *fleet.Table, model string) int {
+	f := &e.facts
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if time.Since(f.asked) >= factsEvery {
+		select {
+		case f.wanted <- struct{}{}:
+		default:
+		}
+	}
+	var all openai.ModelFact
+	for _, colo := range t.Colos() {
+		said := f.byColo[colo.Name]
+		fact := said.ModelFacts[model]
+		switch old := time.Since(said.at) > factsKept; {
+		case old, fact.Longest == 0 && fact.MaxModelLen > 0: // the latter: a server of an older version
+			return 0
+		case fact.Longest != 0:
+			all.AddLongest(fact.Longest)
+		}
+	}
+	return max(all.Longest, 0)
 }
 
 // renewFacts asks for facts, and stores them.
@@ -53,10 +104,10 @@ func (e *Entry) renewFacts(t *fleet.Table) {
 		defer f.mu.Unlock()
 		f.asking, f.asked = false, time.Now()
 		before := f.byColo
-		f.byColo = map[string]peer.ModelFacts{}
+		f.byColo = map[string]coloFacts{}
 		for i, colo := range t.Colos() {
 			if i < len(answers) && answers[i] != nil {
-				f.byColo[colo.Name] = answers[i]
+				f.byColo[colo.Name] = coloFacts{answers[i], time.Now()}
 			} else {
 				f.byColo[colo.Name] = before[colo.Name]
 			}

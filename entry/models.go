@@ -55,8 +55,8 @@ func (c *call) answerModels(t *fleet.Table) *openai.Error {
 		}
 	case openai.OllamaRunning:
 		running := slices.DeleteFunc(c.usableModels(t, &known), func(m openai.ModelInfo) bool {
-			_, said := known.facts[m.ID] // an alias has none
-			return !said
+			fact := known.facts[m.ID] // an alias has none
+			return fact.OwnedBy == "" && fact.MaxModelLen == 0
 		})
 		c.answerJSON(openai.AppendRunning(nil, running))
 	default:

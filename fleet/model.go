@@ -68,7 +68,7 @@ type Model struct {
 	// Inputs of one request for embeddings, documents for a ranking, or texts to score, classify, pool or tokenize.
 	MaxInputs int `json:"max_inputs" range:"1,1000000"`
 	// Longest context of the engines, in tokens, prompt and answer together. Requests that cannot fit are refused before they take a slot.
-	// Default: only the engines refuse.
+	// Default: the longest that the engines state.
 	MaxModelLen int `json:"max_model_len,omitempty" range:"1,1000000000" own:"yes"`
 	// Other models that serve a request when this one is out of capacity or down, in order, at most 8: names, or {external: NAME} for a
 	// model outside of the fleet. An account gets only those that it may use, and those outside only if it has allow_external. The lists of these

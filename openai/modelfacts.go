@@ -6,6 +6,17 @@ import "colonnade/internal/ascii"
 type ModelFact struct {
 	MaxModelLen int    `json:"max_model_len,omitempty"` // tokens of prompt and answer together; 0 = not said
 	OwnedBy     string `json:"owned_by,omitempty"`
+	// Longest is the longest MaxModelLen of several engines; -1 = not all of them have said theirs; 0 = none was asked.
+	Longest int `json:"longest,omitempty"`
+}
+
+// AddLongest notes in Longest the context that one more engine, or a group of engines, has stated as the longest; 0 or less = it has not.
+func (f *ModelFact) AddLongest(n int) {
+	if n <= 0 || f.Longest < 0 {
+		f.Longest = -1
+		return
+	}
+	f.Longest = max(f.Longest, n)
 }
 
 // maxOwner bounds the name of an owner, in bytes.
