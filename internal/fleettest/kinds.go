@@ -9,6 +9,11 @@ import (
 	"colonnade/internal/simengine"
 )
 
+// Plays reports whether the simulated engine has a path that engines of a kind have.
+func Plays(kind, path string) bool {
+	return kind != "sglang" || path != "/api/chat" && path != "/api/generate"
+}
+
 // StartKind runs a simulated engine that plays a kind, beside those of the fleet, until the test ends. It returns the engine, and the documents
 // that make it the only endpoint of a pool of ams and of a model, which both have its name. more is added to the model's document.
 func StartKind(t testing.TB, name string, c simengine.Config, more string) (e *simengine.Engine, documents string) {

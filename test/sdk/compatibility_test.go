@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"colonnade/internal/docpage"
+	"colonnade/internal/fleettest"
 	"colonnade/openai"
 )
 
@@ -147,7 +148,9 @@ func recordOf(t *testing.T, done, differs []string, how map[string]map[string]bo
 			}
 			p.Checks, p.Engines[kind] = checks, reached(path, how[kind])
 		}
-		p.Checks = append(p.Checks, once...)
+		for _, check := range once {
+			p.Checks = append(p.Checks, check+" (`"+firstKind(p.Engines)+"` alone)")
+		}
 		for _, text := range differs {
 			if of, what, _ := strings.Cut(text, " "); of == path {
 				p.Differs = append(p.Differs, what)
@@ -156,6 +159,16 @@ func recordOf(t *testing.T, done, differs []string, how map[string]map[string]bo
 		r.Paths = append(r.Paths, p)
 	}
 	return r
+}
+
+// firstKind returns the kind of engine with which checks are made that do not depend on it: see withOne in js/lib.mjs.
+func firstKind(engines map[string]string) string {
+	for _, kind := range slices.Concat(textKinds, vectorKinds) {
+		if engines[kind] != "" {
+			return kind
+		}
+	}
+	return anyKind
 }
 
 func reached(path string, targets map[string]bool) string {
@@ -184,7 +197,7 @@ func TestCompatibilityPage(t *testing.T) {
 		}
 	}
 	docpage.Check(t, "docs/compatibility.md", map[string]string{
-		"paths": pathsTable(all), "clients": clientsTable(all), "checks": checksTable(all),
+		"paths": pathsTable(all), "others": othersTable(), "clients": clientsTable(all), "checks": checksTable(all),
 	})
 }
 
@@ -210,6 +223,30 @@ func pathsTable(all []clientRecord) string {
 	titles := []string{"path"}
 	for _, kind := range kinds {
 		titles = append(titles, "`"+kind+"`")
+	}
+	return docpage.Table(titles, rows)
+}
+
+// othersTable has the paths of engines that no client of the record uses, and which test/promises/paths asks for by plain HTTP.
+func othersTable() string {
+	kinds := append(slices.Clone(textKinds), "tei")
+	titles, rows := []string{"path"}, [][]string{}
+	for _, kind := range kinds {
+		titles = append(titles, "`"+kind+"`")
+	}
+	for _, p := range openai.AllPaths() {
+		if p.Passed == nil || slices.Contains(clientPaths, p.Path) {
+			continue
+		}
+		row := []string{"`" + p.Path + "`"}
+		for _, kind := range kinds {
+			if slices.Contains(p.Passed, kind) && fleettest.Plays(kind, p.Path) {
+				row = append(row, passed)
+			} else {
+				row = append(row, "")
+			}
+		}
+		rows = append(rows, row)
 	}
 	return docpage.Table(titles, rows)
 }

@@ -94,8 +94,9 @@ func (f *kindFleet) kindsWith(t *testing.T, path string) (kinds []string) {
 				kinds = append(kinds, kind)
 			}
 		case openai.Translated:
-			if route.API == openai.CountTokens && (kind == "tgi" || !f.engines[prefix+kind].has(t, "/tokenize")) {
-				continue // its tokens are counted by that path; test/promises/translation has TGI, which has another one
+			counts := map[string]string{"tgi": "/chat_tokenize", "openai": "/tokenize"}[kind] // the path by which tokens are counted
+			if route.API == openai.CountTokens && !f.engines[prefix+kind].has(t, counts) {
+				continue
 			}
 			kinds = append(kinds, kind)
 		}

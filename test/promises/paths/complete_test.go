@@ -1,14 +1,11 @@
 package paths_test
 
 import (
-	"slices"
 	"testing"
 
+	"colonnade/internal/fleettest"
 	"colonnade/openai"
 )
-
-// notPlayed are paths of kinds of engines that the simulated engine does not have.
-var notPlayed = []string{"sglang /api/chat", "sglang /api/generate"}
 
 // Each path that only some kinds of engines have is tested with each of them.
 func TestEveryPathHasACase(t *testing.T) {
@@ -19,7 +16,7 @@ func TestEveryPathHasACase(t *testing.T) {
 	}
 	for _, p := range openai.AllPaths() {
 		for _, kind := range p.Passed {
-			if name := kind + " " + p.Path; tested[name] == slices.Contains(notPlayed, name) {
+			if name := kind + " " + p.Path; tested[name] != fleettest.Plays(kind, p.Path) {
 				t.Errorf("%s has a case: %v", name, tested[name])
 			}
 		}

@@ -126,6 +126,7 @@ def checks(path, provider):
 LOCKS = ("a stream that fails, or that a program leaves, keeps its connection until Python has collected it, which may hang the process: "
          "give streams a client of their own, `client=HTTPHandler()`, and close it")
 differs("/v1/chat/completions", "tools need the package `mcp` beside it: install `litellm[mcp]`")
+differs("/v1/chat/completions", LOCKS.replace("HTTPHandler()", "openai.OpenAI(…)"))
 differs("/v1/messages", LOCKS)
 differs("/api/chat", LOCKS)
 
