@@ -147,7 +147,7 @@ func TestEngineWords(t *testing.T) {
 	f("\xff\xfe key", "… key")
 }
 
-// What an engine lacks does not depend on how it writes its JSON, and a model that is not named anywhere lacks only by words that name none.
+// The lack that an engine states does not depend on how it writes its JSON, and a model that is not named anywhere lacks only by words that name none.
 func FuzzLackOf(f *testing.F) {
 	f.Add(404, []byte(`{"error":{"message":"The model `+"`m`"+` does not exist.","param":"model","code":404}}`), "vllm", "m")
 	f.Add(400, []byte(`{"object":"error","message":"The following requested LoRA adapters are not loaded: m\nLoaded adapters: "}`), "sglang", "b:m")

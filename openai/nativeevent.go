@@ -72,7 +72,7 @@ type StreamParts struct {
 	AtMost  int // with n_cmpl, which older versions ignore
 }
 
-// minCompletions bounds the completions of a stream that are told apart if its request asked for fewer.
+// minCompletions bounds the completions of a stream that are counted one by one if its request asked for fewer.
 const minCompletions = 1024
 
 // ofSeveral is one of the completions of a stream.
