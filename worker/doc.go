@@ -18,7 +18,7 @@
 //
 // # Hung engines
 //
-// An engine that refuses connections is taken out at once, one that only does not answer its health path after half of Config.HungAfter: colo
+// An engine that refuses connections is taken out at once, one that only misses its health checks after half of Config.HungAfter: colo
 // servers see the bytes that it streams, and the worker does not. After Config.HungAfter it counts as hung; a worker that has started it
 // ends it and starts it again.
 package worker
