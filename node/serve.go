@@ -218,6 +218,7 @@ func (r *runtime) newPlace(c *ServeConfig, documents *files.Watcher) (*place, er
 		return nil, errors.Join(err, s.colo.Shutdown(context.Background(), server.DrainTimings{}))
 	}
 	documents.SetOwn("server", s.ownDocuments(r))
+	documents.SetOwn(ofEngines, nil) // before those of workers, which take no model of theirs when an engine answers late
 	r.colo = s.colo
 	s.openRegistrations(r)
 	s.applyTable()
@@ -283,7 +284,7 @@ func (s *place) findEngines(ctx context.Context) error {
 	finder := engines.New(engines.Config{
 		URLs: s.config.Engines, Colo: s.config.Colo, Logger: logger, Report: s.config.Report,
 		Found: func(docs []document.Raw) {
-			s.documents.SetOwn("engines", docs)
+			s.documents.SetOwn(ofEngines, docs)
 			if s.config.Documents == "" {
 				first.Do(func() { _ = s.documents.Load() }) // of no files: the table is there from now on
 			}

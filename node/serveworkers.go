@@ -22,8 +22,11 @@ import (
 // registration within that time.
 const returnTime = wire.TTL / 2
 
-// ofWorkers is the source of the documents of workers.
-const ofWorkers = "workers"
+// The sources of the documents of engines of the flag -engine, and of workers.
+const (
+	ofEngines = "engines"
+	ofWorkers = "workers"
+)
 
 // openRegistrations makes the registrations of workers.
 func (s *place) openRegistrations(r *runtime) {

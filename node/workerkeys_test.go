@@ -5,10 +5,15 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"colonnade/fleet"
+	"colonnade/fleet/document"
 	"colonnade/internal/etcdtest"
 	"colonnade/internal/testkit"
 	"colonnade/node"
@@ -168,4 +173,43 @@ func TestRevocationReachesEnginesWithWorkers(t *testing.T) {
 		return !strings.Contains(page(t, f.one, "/debug/fleet")+page(t, f.two, "/debug/fleet"), `"endpoints/ams/gpu-1"`)
 	})
 	w.leave()
+}
+
+// A key takes no model of another key, and none of the flag -engine, also when the engine answers after the worker.
+func TestServeKeepsModelsOfOthers(t *testing.T) {
+	t.Parallel()
+	p := newWorkerPlace(t)
+	engine, _ := url.Parse(simulated(t))
+	var answers atomic.Bool
+	forward := httputil.NewSingleHostReverseProxy(engine)
+	late := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		if answers.Load() {
+			forward.ServeHTTP(w, q)
+		} else {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	}))
+	t.Cleanup(late.Close)
+	p.config.Engines = []string{late.URL}
+	more, text := newAPIKey(t, "more", "")
+	p.write(t, "more", text)
+	_, _ = p.start(t)
+
+	w := registerAt(t, p.worker, p.admin)
+	w.stored(state("gpu-1", "local", simulated(t), 2))
+	thief := registerAt(t, more, p.admin)
+	s := state("gpu-2", "local", simulated(t), 2)
+	s.Endpoint.Value = bytes.ReplaceAll(s.Endpoint.Value, []byte("pool: p"), []byte("pool: b"))
+	s.Models = []document.Raw{{Key: "models/m", Value: []byte("type: chat\npool: b\n")}}
+	thief.stored(s)
+	w.leave()
+	wantPool := func(want string) {
+		t.Helper()
+		var pool string
+		testkit.WaitFor(t, "the pool "+want, func() bool { pool, _ = thief.PoolOf(t.Context(), "m"); return pool == want })
+	}
+	wantPool("p")
+	answers.Store(true)
+	wantPool("m")
+	thief.leave()
 }

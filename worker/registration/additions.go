@@ -12,7 +12,8 @@ const maxCreated = 1000
 
 // Additions returns which documents of models and pools a worker may add to those of a table: no model that has its name as an alias of
 // another, and no alias that is taken. by is the [fleet.APIKey.Mark] of the key by which the worker is registered; empty = none. With a key, a
-// worker adds nothing to the pool of an operator's model, whose engines would be reached past its filters and prices.
+// worker adds nothing to the pool of an operator's model, whose engines would be reached past its filters and prices, and moves no model of others
+// to another pool.
 func Additions(t *fleet.Table, docs []document.Raw, by string) (added []document.Raw) {
 	a := additions{table: t, by: by, pools: map[string]bool{}}
 	for _, m := range t.Models() {
@@ -60,6 +61,8 @@ func (a *additions) mayAdd(m *fleet.Model) bool {
 		return true
 	case known && there.RegisteredBy == a.by && there.Pool == m.Pool: // it stays as it is
 		return true
+	case known && there.RegisteredBy != a.by && there.Pool != m.Pool: // it would have its requests once the other registration has ended
+		return false
 	}
 	return !a.pools[m.Pool] && a.createdBy < maxCreated
 }

@@ -181,6 +181,7 @@ func TestAdditions(t *testing.T) {
 	put("models/big", "{pool: operators, aliases: [default, short]}")
 	put("models/mine", "{pool: own, registered_by: gpus 1}")
 	put("models/moved", "{pool: own, registered_by: gpus 1}")
+	put("models/theirs", "{pool: shared, registered_by: more 2}")
 	f := func(by string, docs []document.Raw, want ...string) {
 		t.Helper()
 		var got []string
@@ -199,6 +200,9 @@ func TestAdditions(t *testing.T) {
 	f("gpus 1", []document.Raw{pool("operators"), model("moved", "pool: operators\n"+ofKey)})
 	f("gpus 1", []document.Raw{pool("own"), model("mine", "pool: own\n"+ofKey), model("lora", "pool: own\n"+ofKey)},
 		"models/mine pool: own\n"+ofKey, "models/lora pool: own\n"+ofKey, "pools/own {}")
+	f("gpus 1", []document.Raw{model("theirs", "pool: own\n"+ofKey), model("big", "pool: own\n"+ofKey)})
+	f("gpus 1", []document.Raw{model("theirs", "pool: shared\n"+ofKey), model("mine", "pool: fresh\n"+ofKey)},
+		"models/theirs pool: shared\n"+ofKey, "models/mine pool: fresh\n"+ofKey)
 	f("gpus 1", []document.Raw{pool("fresh"), model("default", "pool: fresh\n"+ofKey)})
 	f("gpus 1", []document.Raw{pool("fresh"), model("short:latest", "pool: fresh\naliases: [short]\n"+ofKey)},
 		"models/short:latest pool: fresh\n"+ofKey, "pools/fresh {}")
