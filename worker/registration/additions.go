@@ -25,7 +25,9 @@ func Additions(t *fleet.Table, docs []document.Raw, by string) (added []document
 	}
 	for _, d := range docs {
 		if m, is := set.Noun(d.Key).(*fleet.Model); is && a.mayAdd(m) {
-			a.take(m)
+			if _, known := t.Model(m.Name); !known { // else it counts already
+				a.take(m)
+			}
 			added = append(added, a.withoutTaken(d, m))
 		}
 	}

@@ -216,6 +216,12 @@ func TestAdditions(t *testing.T) {
 	if got := len(registration.Additions(set.Table(), many, "gpus 1")); got != 998 { // two are there
 		t.Errorf("%d models were added", got)
 	}
+	for _, d := range many[:600] {
+		put(d.Key, string(d.Value))
+	}
+	if got := len(registration.Additions(set.Table(), many[:900], "gpus 1")); got != 900 {
+		t.Errorf("%d models were added to those that are there", got)
+	}
 }
 
 // The fields that an API key may set are those that register writes.
