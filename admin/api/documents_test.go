@@ -71,6 +71,11 @@ func TestChangesOfDocuments(t *testing.T) {
 			c.do("GET", "/api/v1/models/new%2Fone", "").want(t, 200, `"key": "models/new/one"`)
 			c.do("DELETE", "/api/v1/models/new/one", "", "If-Match", `"0"`).want(t, 412)
 			c.do("DELETE", "/api/v1/models/new/one", "").want(t, 200, `"action": "deleted"`)
+			c.put("/models/copy", `{"pool": "llama", "registered_by": "gpus 1"}`).want(t, 201)
+			if text, _ := c.get(t, "/models/copy"); strings.Contains(text, "registered_by") {
+				t.Errorf("a document of an operator is %s", text)
+			}
+			c.do("DELETE", "/api/v1/models/copy", "").want(t, 200)
 			c.do("DELETE", "/api/v1/endpoints/ams/gpu-1", "").want(t, 409, "it takes out of service: llama")
 			c.do("DELETE", "/api/v1/endpoints/ams/gpu-1?force=true", "").want(t, 200, `"action": "deleted"`)
 			c.do("PUT", "/api/v1/pools/llama", "# small\nkey: pools/llama\nqueue: {limit: 8}\n", "Content-Type", "text/yaml").want(t, 200)

@@ -132,7 +132,12 @@ func (a *api) edit(c *call, key string, decide func(before etcd.Stored, there bo
 		if err := c.conditions().check(key, before, there); err != nil {
 			return etcd.Edit{}, err
 		}
-		return decide(before, there)
+		e, err := decide(before, there)
+		if err != nil {
+			return etcd.Edit{}, err
+		}
+		e.Put, err = change.Unmarked(all, e.Put)
+		return e, err
 	}
 	o, err := store.Apply(c.Context(), p)
 	if err != nil {

@@ -10,9 +10,6 @@ import (
 	"colonnade/worker/wire"
 )
 
-// registeredBy is the field in which this server names the API key that has registered an engine or a model.
-const registeredBy = "registered_by"
-
 // latestTag ends the names of models of which Ollama serves the name without it, too.
 const latestTag = ":latest"
 
@@ -24,7 +21,7 @@ func (r *Registration) restrict() error {
 	}
 	r.Worker.RegisteredBy = r.APIKey.Mark()
 	for i, d := range r.Documents {
-		marked, err := d.SetField(registeredBy, r.Worker.RegisteredBy)
+		marked, err := d.SetField(document.RegisteredBy, r.Worker.RegisteredBy)
 		if err != nil {
 			return err
 		}
@@ -73,7 +70,7 @@ func (r *Registration) restrictModel(i int) error {
 	}
 	marked, err := d.SetField("pool", m.Pool)
 	if err == nil {
-		marked, err = marked.SetField(registeredBy, r.Worker.RegisteredBy)
+		marked, err = marked.SetField(document.RegisteredBy, r.Worker.RegisteredBy)
 	}
 	r.Models[i] = marked
 	return err
@@ -109,7 +106,7 @@ func modelOf(d document.Raw) (*fleet.Model, error) {
 // checkUnmarked refuses documents that name an API key themselves: this server says by which one they were registered.
 func (r *Registration) checkUnmarked() error {
 	refuse := func(at string) error {
-		return errBadRequest(at+"."+registeredBy, fmt.Sprintf("%s.%s: is written by the server that takes the registration; leave the field out", at, registeredBy))
+		return errBadRequest(at+"."+document.RegisteredBy, fmt.Sprintf("%s.%s: is written by the server that takes the registration; leave the field out", at, document.RegisteredBy))
 	}
 	if r.Worker.RegisteredBy != "" {
 		return refuse("worker")
@@ -118,7 +115,7 @@ func (r *Registration) checkUnmarked() error {
 		return refuse("endpoint")
 	}
 	for i, d := range r.Models {
-		if fields, _ := document.Fields(d.Key, d.Value); fields[registeredBy] != nil {
+		if fields, _ := document.Fields(d.Key, d.Value); fields[document.RegisteredBy] != nil {
 			return refuse(fmt.Sprintf("models[%d]", i))
 		}
 	}

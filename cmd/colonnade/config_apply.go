@@ -110,11 +110,12 @@ type changing struct {
 // decision returns the decision to apply documents.
 func (c *changing) decision(docs []document.Raw) change.Decision {
 	return func(_ context.Context, before []etcd.Stored) (etcd.Edit, error) {
-		e := etcd.Edit{Put: docs}
+		put, err := change.Unmarked(before, docs)
+		e := etcd.Edit{Put: put}
 		if c.prune {
 			e.Delete = change.Prunable(before, docs)
 		}
-		return e, nil
+		return e, err
 	}
 }
 

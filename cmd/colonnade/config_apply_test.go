@@ -46,3 +46,25 @@ func TestApplyPutsKeys(t *testing.T) {
 		t.Errorf("the key is %+v, and was %s", got, laptop)
 	}
 }
+
+// A document that an operator changes or copies is not of an API key any more; one that is applied as it stands stays as it is.
+func TestApplyDropsMarks(t *testing.T) {
+	s := startEtcd(t)
+	run(t, smallFleet, "config", "apply", "-").want(t, "applied models/llama")
+	put(t, s, map[string]string{"models/lora": "pool: llama\nregistered_by: gpus 1\n"})
+	backup := run(t, "", "config", "export").out
+	run(t, backup, "config", "apply", "-").want(t, "unchanged models/lora")
+	if got := stored(t, s, "models/lora"); !strings.Contains(got, "registered_by") {
+		t.Errorf("the document is %q", got)
+	}
+	const changed = "key: models/lora\npool: llama\nregistered_by: gpus 1\naliases: [l]\n"
+	run(t, changed, "config", "diff", "-").exits(t, 1).fail(t, "- registered_by")
+	run(t, changed, "config", "apply", "-").want(t, "applied models/lora")
+	if got := stored(t, s, "models/lora"); got != "pool: llama\naliases: [l]\n" {
+		t.Errorf("the document is %q", got)
+	}
+	run(t, backup, "config", "apply", "-").want(t, "applied models/lora")
+	if got := stored(t, s, "models/lora"); strings.Contains(got, "registered_by") {
+		t.Errorf("the document is %q", got)
+	}
+}

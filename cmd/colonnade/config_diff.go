@@ -41,9 +41,9 @@ Examples:
 				if err != nil {
 					return err
 				}
-				e := etcd.Edit{Put: docs}
-				if c.prune {
-					e.Delete = change.Prunable(before, docs)
+				e, err := c.decision(docs)(ctx, before)
+				if err != nil {
+					return err
 				}
 				return c.show(cmd.Writer, before, e)
 			})(ctx, cmd))

@@ -8,6 +8,9 @@ import (
 	"regexp"
 )
 
+// RegisteredBy is the field in which a server names the API key that has registered an engine or a model.
+const RegisteredBy = "registered_by"
+
 // SetField returns the document with a text as the value of a field at its top, or without the field if the value is empty. Comments and all other
 // fields stay as they are written, where the text allows it. The error is an *InvalidError.
 func (d Raw) SetField(name, value string) (Raw, error) {

@@ -2,6 +2,7 @@ package registration
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -178,13 +179,32 @@ func (r *registry) models(ctx context.Context) ([]etcd.Stored, error) {
 	return all, nil
 }
 
-// tableOf returns the table of some documents; nodes leave out bad ones as well.
+// tableOf returns the table of some documents. Of a bad model, which nodes leave out or have as it was before, it has the name, the pool and whose
+// it is, so that no API key adds models to the pool of an operator's.
 func tableOf(docs []etcd.Stored) *fleet.Table {
 	set := document.NewSet()
 	for _, d := range etcd.InCreationOrder(docs) {
-		_ = d.PutInto(set)
+		if err := d.PutInto(set); err != nil && strings.HasPrefix(d.Key, string(fleet.KindModel)+"/") {
+			_ = set.Put(d.Key, ownership(d), d.Revision)
+		}
 	}
 	return set.Table()
+}
+
+// ownership returns the document of a bad model without all other fields; an empty one if its pool is not known.
+func ownership(d etcd.Stored) []byte {
+	fields, _ := document.Fields(d.Key, d.Value) // none if it cannot be read
+	kept := map[string]any{}
+	for _, name := range []string{"pool", document.RegisteredBy} {
+		if text, is := fields[name].(string); is {
+			kept[name] = text
+		}
+	}
+	value, _ := json.Marshal(kept) // of texts, so never an error
+	if document.Check(d.Key, value) != nil {
+		return []byte("{}")
+	}
+	return value
 }
 
 // poolOf is PoolOf of the [worker.Registry].

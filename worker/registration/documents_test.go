@@ -247,3 +247,28 @@ func TestFieldsOfModels(t *testing.T) {
 		t.Errorf("register writes only %v", seen)
 	}
 }
+
+// The pool of an operator's model is closed to API keys also while nodes do not accept the model's document.
+func TestAdditionsBesideABadModel(t *testing.T) {
+	s := start(t)
+	s.put("models/bad", "{pool: llama, bogus: 1}")
+	s.put("models/unreadable", "pool: [")
+	s.put("models/own", "{pool: own, registered_by: gpus 1, bogus: 1}")
+	f := func(node, pool string, created bool) {
+		t.Helper()
+		c := s.config()
+		c.Node = node
+		full := state(node, pool, 4)
+		full.Worker.RegisteredBy = "gpus 1"
+		full.Models = []document.Raw{{Key: "models/more-" + pool, Value: []byte("pool: " + pool + "\nregistered_by: gpus 1\n")}}
+		r := s.run(c)
+		r.put(full)
+		if got := s.get("models/more-"+pool) != nil; got != created {
+			t.Errorf("a model of the pool %s was created: %v", pool, got)
+		}
+		r.end(nil)
+	}
+	f("gpu-7", "llama", false)
+	f("gpu-8", "unreadable", false)
+	f("gpu-9", "own", true)
+}
