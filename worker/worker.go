@@ -98,13 +98,14 @@ func (w *Worker) live(ctx context.Context) error {
 	return w.run(ctx)
 }
 
-// Abort ends the engine at once, without a wait, for a process that is about to end.
+// Abort ends the engine at once, for a process that is about to end. It waits for the kill command alone, and no longer than [process.Process] does.
 func (w *Worker) Abort() {
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	w.aborted = true
-	if w.running != nil {
-		w.running.Abort()
+	p := w.running
+	w.mu.Unlock()
+	if p != nil { // without the lock, so that pages and updates need not wait for the kill command
+		p.Abort()
 	}
 }
 

@@ -315,6 +315,28 @@ func TestAbortKillsTheEngine(t *testing.T) {
 	}
 }
 
+// While the kill command of an abort runs, the worker goes on: its pages and its documents wait for nothing.
+func TestAbortHoldsNothingUp(t *testing.T) {
+	t.Parallel()
+	begun, end := filepath.Join(t.TempDir(), "begun"), filepath.Join(t.TempDir(), "end")
+	r := beginEngine(t, Config{KillCommand: "touch " + begun + "; while ! test -e " + end + "; do sleep 0.05; done"}, &memory{}, "-ignore")
+	aborted := make(chan struct{})
+	go func() {
+		defer close(aborted)
+		r.Abort()
+	}()
+	testkit.WaitFor(t, "the kill command", func() bool { _, err := os.Stat(begun); return err == nil })
+	_ = r.process()
+	if err := os.WriteFile(end, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	<-aborted
+	<-r.ended
+	if got := r.errors.String(); strings.Contains(got, "the kill command has failed") {
+		t.Errorf("the worker has waited until it was killed: %s", got)
+	}
+}
+
 // An engine that never answers is ended and started again, if that is wanted.
 func TestStartTimeout(t *testing.T) {
 	t.Parallel()

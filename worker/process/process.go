@@ -83,7 +83,7 @@ const (
 func Start(c Config) (*Process, error) {
 	p := &Process{cmd: exec.Command(c.Command[0], c.Command[1:]...), exited: make(chan struct{}), ended: make(chan struct{})}
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	p.kill = sync.OnceFunc(func() { runKillCommand(c) })
+	p.kill = sync.OnceFunc(func() { runKillCommand(c, killTime) })
 	var mu sync.Mutex // so that no line stands inside another, where both streams go to one place
 	for _, stream := range []struct {
 		to  io.Writer
@@ -190,14 +190,25 @@ func (p *Process) Abort() {
 	p.kill()
 }
 
-// runKillCommand runs the command that ends what no signal reaches. It may find nothing left to end, so its failure is only shown.
-func runKillCommand(c Config) {
+// runKillCommand runs the command that ends what no signal reaches, and ends it with all that it has started when its time is over. It may find
+// nothing left to end, so its failure is only shown.
+func runKillCommand(c Config, timeout time.Duration) {
 	if c.KillCommand == "" {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), killTime)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	said, err := exec.CommandContext(ctx, "sh", "-c", c.KillCommand).CombinedOutput()
+	cmd := exec.CommandContext(ctx, "sh", "-c", c.KillCommand)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = outputTime // for a process that has left the group, or stays behind, and holds the output open
+	said, err := cmd.CombinedOutput()
+	switch {
+	case errors.Is(err, exec.ErrWaitDelay): // the command itself has succeeded
+		err = nil
+	case err != nil && ctx.Err() != nil:
+		err = fmt.Errorf("it has not ended within %v", timeout)
+	}
 	if err != nil && c.Stderr != nil {
 		fmt.Fprintf(c.Stderr, "%sthe kill command has failed: %v: %s\n", c.Prefix, err, bytes.TrimSpace(said))
 	}

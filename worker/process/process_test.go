@@ -333,6 +333,40 @@ func TestKillCommand(t *testing.T) {
 	}
 }
 
+// A kill command that does not end is ended with all that it has started, and one that leaves a process behind is not waited for.
+func TestKillCommandIsBounded(t *testing.T) {
+	t.Parallel()
+	f := func(command string, timeout time.Duration, ended bool, want string) {
+		t.Helper()
+		file := filepath.Join(t.TempDir(), "pid")
+		var said buffer
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			runKillCommand(Config{KillCommand: "sleep 1000 & echo $! > " + file + "; " + command, Stderr: &said}, timeout)
+		}()
+		select {
+		case <-done:
+		case <-time.After(testkit.Timeout):
+			t.Fatal("the kill command has not ended")
+		}
+		text, _ := os.ReadFile(file)
+		pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ended {
+			testkit.WaitFor(t, "the end of what the command has started", func() bool { return !runs(pid) })
+		}
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+		if said.String() != want {
+			t.Errorf("said %q, want %q", said.String(), want)
+		}
+	}
+	f("wait; true", time.Second, true, "the kill command has failed: it has not ended within 1s: \n")
+	f("true", testkit.Timeout, false, "")
+}
+
 // runs reports whether a process runs: one that its parent has not waited for does not.
 func runs(pid int) bool {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")

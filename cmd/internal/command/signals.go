@@ -35,7 +35,7 @@ type lastSteps struct {
 
 type lastStepsKey struct{}
 
-// BeforeKill has a function called before a second signal ends the process at once. It must not wait for anything. ctx is that of the command.
+// BeforeKill has a function called before a second signal ends the process at once. It must wait for nothing without a bound of seconds. ctx is that of the command.
 func BeforeKill(ctx context.Context, step func()) {
 	last, ok := ctx.Value(lastStepsKey{}).(*lastSteps)
 	if !ok { // a test
