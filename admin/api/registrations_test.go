@@ -158,6 +158,8 @@ func TestRegistrationsAreChecked(t *testing.T) {
 	refused(`"endpoints/ams/gpu-7"`, `"models/gpu-7"`, "endpoint.key", "it must be endpoints/ams/gpu-7")
 	refused(`engine: vllm`, `engine: vlm`, "endpoint.engine", "must be one of")
 	refused(`engine: vllm`, `credential: file:other.key`, "endpoint.credential", "names no credentials of the colo server")
+	refused(`engine: vllm`, `version: 6`, "endpoint.version", "sets no version of a document")
+	refused(`engine: vllm`, `'version': 1`, "endpoint.version", "sets no version of a document")
 	refused(`"pools/llama"`, `"accounts/llama"`, "models[0].key", "must be models/<model> or pools/<pool>")
 	refused(`"pool: llama"`, `"pol: llama"`, "models[1].pol", "unknown field")
 	refused(`"models"`, `"modles"`, "modles", "unknown field")

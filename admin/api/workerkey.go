@@ -27,9 +27,8 @@ func (r *Registration) restrict() error {
 		}
 		r.Documents[i] = marked
 	}
-	if r.Endpoint != nil && r.Endpoint.Credential != "" { // the colo server would send it to a URL of the worker's choice
-		return errBadRequest("endpoint.credential", "endpoint.credential: an API key with the role worker names no credentials of the colo server; "+
-			"register with a token of an operator, or put the document "+r.Documents[1].Key+" without colonnade register")
+	if err := r.restrictEndpoint(); err != nil {
+		return err
 	}
 	if len(r.Models) > 0 && r.Endpoint == nil {
 		return errBadRequest("models", "models: an API key with the role worker registers models only together with the endpoint that serves them")
@@ -38,6 +37,22 @@ func (r *Registration) restrict() error {
 		if err := r.restrictModel(i); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// restrictEndpoint refuses what would have a colo server send a credential to a URL of the worker's choice. Servers that know no registered_by
+// reject a document with it, and a newer version would have them accept it.
+func (r *Registration) restrictEndpoint() error {
+	if r.Endpoint == nil {
+		return nil
+	}
+	if r.Endpoint.Credential != "" {
+		return errBadRequest("endpoint.credential", "endpoint.credential: an API key with the role worker names no credentials of the colo server; "+
+			"register with a token of an operator, or put the document "+r.Documents[1].Key+" without colonnade register")
+	}
+	if fields, _ := document.Fields(r.Documents[1].Key, r.Documents[1].Value); fields["version"] != nil {
+		return errBadRequest("endpoint.version", "endpoint.version: an API key with the role worker sets no version of a document; leave the field out")
 	}
 	return nil
 }
