@@ -20,8 +20,9 @@ const (
 	maxAge = 24 * time.Hour
 	// maxKnown is how many workers without a document are remembered, so that one that returns is not reported twice.
 	maxKnown = 10_000
-	// coloRate is how many events of incidents a server writes each second for all workers, whose names cost nothing, after coloBurst at once.
-	coloRate, coloBurst = 10, 1000
+	// keyRate is how many events of incidents a server writes each second for all workers of one API key, whose names cost nothing, after keyBurst at
+	// once. Those of one key take nothing of what others have.
+	keyRate, keyBurst = 10, 1000
 )
 
 // Config is what a reporter needs.
@@ -36,8 +37,8 @@ type Config struct {
 // next home writes them again, with the same ids, since it does not know which of them were kept. Not safe for concurrent use.
 type Reporter struct {
 	config  Config
-	written map[string]*written // by worker
-	pace    *rate.Limiter       // of all events
+	written map[string]*written      // by worker
+	paces   map[string]*rate.Limiter // of all events, by the mark of the API key; empty = workers that reach etcd, or have a token of an operator
 }
 
 // written is up to where the incidents of a worker were reported.
@@ -49,7 +50,7 @@ type written struct {
 
 // New returns a reporter that has reported nothing.
 func New(c Config) *Reporter {
-	return &Reporter{config: c, written: map[string]*written{}, pace: rate.NewLimiter(coloRate, coloBurst)}
+	return &Reporter{config: c, written: map[string]*written{}, paces: map[string]*rate.Limiter{}}
 }
 
 // Run reports incidents until ctx is done.
@@ -81,6 +82,19 @@ func (r *Reporter) report(t *fleet.Table, now time.Time) {
 	if len(r.written) > len(t.Workers())+maxKnown {
 		clear(r.written) // incidents may be written twice then
 	}
+	if len(r.paces) > maxKnown {
+		clear(r.paces)
+	}
+}
+
+// mayWrite takes a token of the worker and of its API key, or none of either.
+func (r *Reporter) mayWrite(w *fleet.Worker, own *rate.Limiter, now time.Time) bool {
+	ofKey := r.paces[w.RegisteredBy]
+	if ofKey == nil {
+		ofKey = rate.NewLimiter(keyRate, keyBurst)
+		r.paces[w.RegisteredBy] = ofKey
+	}
+	return own.TokensAt(now) >= 1 && ofKey.AllowN(now, 1) && own.AllowN(now, 1)
 }
 
 func (r *Reporter) reportWorker(t *fleet.Table, w *fleet.Worker, now time.Time) {
@@ -97,7 +111,7 @@ func (r *Reporter) reportWorker(t *fleet.Table, w *fleet.Worker, now time.Time) 
 			continue
 		}
 		if now.Sub(incident.Time) < maxAge {
-			if !before.pace.AllowN(now, 1) || !r.pace.AllowN(now, 1) {
+			if !r.mayWrite(w, before.pace, now) {
 				return // the next report goes on, with what the document has then
 			}
 			r.config.Append(r.event(t, w, incident))

@@ -134,8 +134,36 @@ func TestIncidentsOfManyWorkersAreBounded(t *testing.T) {
 		last = tableOf(t, name, workerDocument("ams", "1", 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16))
 		r.report(last, noticed)
 	}
-	if len(r.events) != coloBurst {
-		t.Errorf("%d incidents at once were written, want %d", len(r.events), coloBurst)
+	if len(r.events) != keyBurst {
+		t.Errorf("%d incidents at once were written, want %d", len(r.events), keyBurst)
 	}
 	r.wrote(t, "what the last document still has", fleet.MaxIncidents, last, time.Minute)
+}
+
+// The workers of one API key neither silence those of others nor use up what these have.
+func TestIncidentsOfAKeyAreBounded(t *testing.T) {
+	t.Parallel()
+	r := newReporter("a")
+	marked := func(mark, boot string, from int) string {
+		var numbers []int
+		for n := range fleet.MaxIncidents {
+			numbers = append(numbers, from+n)
+		}
+		return strings.Replace(workerDocument("ams", boot, numbers...), "{", `{"registered_by":"`+mark+`",`, 1)
+	}
+	flood := func(n int, honest ...string) *fleet.Table {
+		var docs []string
+		for i := range 100 {
+			docs = append(docs, fmt.Sprint("workers/a", i), marked("bad 1", fmt.Sprint("b", n), 1))
+		}
+		return tableOf(t, append(docs, honest...)...)
+	}
+	r.wrote(t, "a flood", keyBurst, flood(0), 0)
+	r.wrote(t, "a worker of another key beside it", fleet.MaxIncidents, flood(1, "workers/z", marked("good 2", "1", 1)), 0)
+	r.wrote(t, "a worker without a key beside it", fleet.MaxIncidents, flood(2, "workers/y", workerDocument("ams", "1", 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16)), 0)
+
+	own := r.written["a99"].pace
+	if before := own.TokensAt(noticed); before != 2*fleet.MaxIncidents {
+		t.Errorf("tries that have failed have left %v tokens of a worker", before)
+	}
 }
