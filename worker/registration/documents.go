@@ -113,17 +113,22 @@ func (r *registry) createLacking(ctx context.Context, s worker.Registration) err
 // createAmong creates what is lacking among the documents that there are, and logs which models the worker may not add.
 func (r *registry) createAmong(ctx context.Context, there []etcd.Stored, s worker.Registration, pool string) error {
 	create := lacking(there, s, pool)
-	table := tableOf(there)
-	for _, d := range s.Models {
-		name, isModel := strings.CutPrefix(d.Key, string(fleet.KindModel)+"/")
-		if _, known := table.Model(name); isModel && !known && !slices.Contains(keysOf(create), d.Key) {
-			r.c.Logger.Warn("model of the engine is not created: its pool has a model of an operator's, or its API key has created too many; put the document yourself", "key", d.Key)
-		}
-	}
+	r.logRefused(there, s, keysOf(create))
 	if len(create) == 0 {
 		return nil
 	}
 	return r.create(ctx, s, pool)
+}
+
+// refusedModels returns the keys of the models that a table lacks and that are not created.
+func refusedModels(t *fleet.Table, models []document.Raw, created []string) (keys []string) {
+	for _, d := range models {
+		name, isModel := strings.CutPrefix(d.Key, string(fleet.KindModel)+"/")
+		if _, known := t.Model(name); isModel && !known && !slices.Contains(created, d.Key) {
+			keys = append(keys, d.Key)
+		}
+	}
+	return keys
 }
 
 // endpointOf returns the endpoint of a document.

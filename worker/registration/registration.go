@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
 
 	"colonnade/discovery/etcd"
 	"colonnade/fleet"
@@ -55,6 +56,8 @@ type registry struct {
 	begun   atomic.Bool                // to put the endpoint: until then no server may send requests because of it
 	waits   atomic.Pointer[error]      // why it cannot be put yet; nil = nothing is known
 
+	refusals rate.Sometimes // limits log lines
+
 	mu     sync.Mutex // guards the fields below
 	newest worker.Registration
 	number int64 // of newest, from 1; 0 = there is none yet
@@ -65,7 +68,7 @@ func InEtcd(c Config) worker.Registry {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	r := &registry{c: c, wake: make(chan struct{}, 1), ends: make(chan struct{})}
+	r := &registry{c: c, wake: make(chan struct{}, 1), ends: make(chan struct{}), refusals: rate.Sometimes{Interval: refusalInterval}}
 	return worker.Registry{Run: r.run, Set: r.set, Stored: r.awaitStored, InFlight: r.inFlight, PoolOf: r.poolOf}
 }
 
@@ -213,11 +216,14 @@ func (r *registry) keep(ctx context.Context, lease *etcd.Lease) error {
 
 // follow gives the lease each new state, until ctx ends.
 func (r *registry) follow(ctx context.Context, lease *etcd.Lease) error {
-	var known []string // keys of the models that there are documents of
+	creating, stop := context.WithCancel(ctx)
+	models := &further{r: r}
+	defer models.wait()
+	defer stop()
 	for {
 		newest, number := r.current()
 		if newest.Endpoint.Key != "" && !r.served.Load() {
-			known = keysOf(newest.Models)
+			models.known = keysOf(newest.Models)
 			prepare := func(ctx context.Context) error { return r.prepare(ctx, newest) }
 			if err := r.whenReached(ctx, prepare); err != nil || ctx.Err() != nil {
 				return err
@@ -229,18 +235,12 @@ func (r *registry) follow(ctx context.Context, lease *etcd.Lease) error {
 			return err
 		}
 		r.applied.Store(number)
-		again := (<-chan time.Time)(nil)
-		if r.served.Load() && !containsAll(known, keysOf(newest.Models)) { // the engine lists another one by now
-			if err := r.createLacking(ctx, newest); err == nil {
-				known = keysOf(newest.Models)
-			} else {
-				r.c.Logger.Warn("cannot create the documents of further models; retrying", "error", err)
-				again = time.After(retryInterval)
-			}
-		}
+		again := models.next(creating, newest)
 		select {
 		case <-r.wake:
 		case <-again:
+		case err := <-models.created:
+			models.ended(err)
 		case <-ctx.Done():
 			return nil
 		}
