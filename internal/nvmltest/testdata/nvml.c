@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 typedef int status;
-enum { OK = 0, NOT_SUPPORTED = 3, NOT_FOUND = 6, TOO_SMALL = 7, TIMEOUT = 10 };
+enum { OK = 0, NOT_SUPPORTED = 3, NOT_FOUND = 6, TOO_SMALL = 7, TIMEOUT = 10, NO_MEMORY = 20 };
 enum { GPUS = 16, PLACES = 8, MAX_EVENTS = 64 };
 
 // A device is an address: &gpus[i], or &parts[i][j] for a MIG instance.
@@ -357,12 +357,16 @@ struct event {
 	unsigned gi, ci;
 };
 
-// A set whose wait has failed says nothing any more, as that of a driver whose GPU is lost: another one has to be made.
+// A set whose wait has failed says nothing any more, as that of a driver whose GPU is lost: another one has to be made. There are MAX_SETS, unless
+// they are freed.
+enum { MAX_SETS = 4 };
 static char event_set;
-static int failed_set, registered[GPUS];
+static int failed_set, registered[GPUS], sets;
 
 status nvmlEventSetCreate(char **to) {
 	BEGIN(NULL);
+	if (sets == MAX_SETS) return NO_MEMORY;
+	sets++;
 	*to = &event_set;
 	failed_set = 0;
 	memset(registered, 0, sizeof registered);
@@ -402,6 +406,7 @@ static int next_event(struct event *to) {
 status nvmlEventSetFree(char *set) {
 	(void)set;
 	BEGIN(NULL);
+	sets--;
 	return OK;
 }
 

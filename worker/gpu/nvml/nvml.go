@@ -112,8 +112,8 @@ func (d *Driver) register() {
 			return
 		}
 	}
-	if d.events != nil && d.has["nvmlEventSetFree"] {
-		_ = d.library.EventSetFree(d.events) // a driver that has lost a GPU may refuse; the set is not used any more
+	if d.events != nil {
+		d.free(d.events)
 	}
 	d.events = nil
 	set, status := d.library.EventSetCreate()
@@ -122,12 +122,22 @@ func (d *Driver) register() {
 	}
 	count, status := d.library.DeviceGetCount()
 	if status != nvml.SUCCESS {
-		return
+		count = 0
 	}
 	for i := range min(count, gpu.MaxGPUs) {
 		if device, status := d.library.DeviceGetHandleByIndex(i); status == nvml.SUCCESS && d.registerDevice(device, set) {
 			d.events = set
 		}
+	}
+	if d.events == nil { // Wait tries again, with another one
+		d.free(set)
+	}
+}
+
+// free frees a set that is not used any more. A driver that has lost a GPU may refuse.
+func (d *Driver) free(set nvml.EventSet) {
+	if d.has["nvmlEventSetFree"] {
+		_ = d.library.EventSetFree(set)
 	}
 }
 

@@ -244,6 +244,25 @@ func TestEventsAfterAGPUIsLost(t *testing.T) {
 	p.next("the end of the failure", func(l gpu.Line) bool { return l.Reading != nil && l.Reading.NoEvents == "" })
 }
 
+// While the only GPU is lost, nothing is used up by the tries to have its events again, which are seen once it is back.
+func TestEventsAfterTheOnlyGPUIsBack(t *testing.T) {
+	m := nvmltest.NewMachine(t, nvmltest.H200)
+	p := start(t, "-library", nvmltest.Library(t), "-interval", "10ms")
+	p.reading()
+	m.Add("fail nvmlEventSetWait_v2 15", "gpu 0 nvmlDeviceRegisterEvents status 15")
+	for range 50 {
+		p.next("no events", func(l gpu.Line) bool {
+			return l.Reading != nil && strings.Contains(l.Reading.NoEvents, "no GPU reports events any more")
+		})
+	}
+	m.Remove("fail ")
+	m.Remove("gpu 0 nvmlDeviceRegisterEvents")
+	m.Add("event 1 0 8 79")
+	if e := p.next("event", func(l gpu.Line) bool { return l.Event != nil }).Event; e.Xid != 79 {
+		t.Errorf("%+v", e)
+	}
+}
+
 // Without a library, a driver or a GPU, the program says so in one line, and does not crash.
 func TestNothingToRead(t *testing.T) {
 	dir := t.TempDir()
