@@ -98,7 +98,7 @@ func (r *runtime) startColo(t tasks, c *ColoConfig, srv *colo.Server) {
 func (r *runtime) newColoServer(c *ColoConfig) (*colo.Server, error) {
 	r.behalf = &behalf{
 		client: r.client, colo: c.Colo, node: c.Node, logger: c.Logger, all: map[string]*represented{},
-		table: r.watcher.Table, markDead: r.watcher.MarkDead,
+		table: r.watcher.Table, markRevoked: r.watcher.MarkRevoked,
 	}
 	if err := r.openAPI(&change.Documents{Client: r.client}, "", r.behalf.registrar()); err != nil {
 		return nil, err

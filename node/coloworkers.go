@@ -29,8 +29,9 @@ type behalf struct {
 	client     *etcd.Client
 	colo, node string
 	table      func() *fleet.Table
-	markDead   func(keys ...string) // takes endpoints out of the table whose leases have expired
-	logger     *slog.Logger
+	// markRevoked takes endpoints out of the table whose leases have expired.
+	markRevoked func(keys ...string)
+	logger      *slog.Logger
 
 	mu     sync.Mutex // guards the fields below
 	all    map[string]*represented
@@ -247,13 +248,13 @@ func (b *behalf) sweep(ctx context.Context, now time.Time) {
 	}
 	b.end(revoked, nil)
 	b.end(lapsed, registration.ErrLapsed)
-	var dead []string
+	var revokedEndpoints []string
 	for _, e := range b.expired() {
 		if bad[e.RegisteredBy] {
-			dead = append(dead, fleet.KindEndpoint.Key(e.Colo, e.ID))
+			revokedEndpoints = append(revokedEndpoints, fleet.KindEndpoint.Key(e.Colo, e.ID))
 		}
 	}
-	b.markDead(dead...)
+	b.markRevoked(revokedEndpoints...)
 }
 
 // registered returns the workers, in the order in which they were renewed.

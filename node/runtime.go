@@ -131,12 +131,13 @@ type runtime struct {
 // documents fills the table of a node, from etcd or from files.
 type documents interface {
 	Run(context.Context) error
-	Table() *fleet.Table      // the newest; empty before the first load
-	Ready() <-chan struct{}   // closed when the first table is there
-	Changed() <-chan struct{} // closed when the next table is there
-	State() fleet.WatchState  // how fresh the table is
-	Watches(key string) bool  // whether a document with this key would come into the table
-	MarkDead(keys ...string)  // says that those who registered these documents do not live any more
+	Table() *fleet.Table        // the newest; empty before the first load
+	Ready() <-chan struct{}     // closed when the first table is there
+	Changed() <-chan struct{}   // closed when the next table is there
+	State() fleet.WatchState    // how fresh the table is
+	Watches(key string) bool    // whether a document with this key would come into the table
+	MarkDead(keys ...string)    // says that those who registered these documents do not live any more
+	MarkRevoked(keys ...string) // says that these engines were registered by API keys that are not valid any more
 }
 
 // openRuntime opens everything that a node needs before it can serve, and watches the documents of some kinds in etcd, and the change that is

@@ -29,6 +29,7 @@ type workerFleet struct {
 	gpus, more string // keys
 	one, two   node.Running
 	registered func(key string) bool
+	log        *testkit.SyncBuffer // of both servers
 }
 
 func newWorkerFleet(t *testing.T) *workerFleet {
@@ -57,6 +58,8 @@ func newWorkerFleet(t *testing.T) *workerFleet {
 	f.put("colos/ams", "{}")
 	keys, next := config(t, s, "ams-1"), config(t, s, "ams-2")
 	next.Keys = keys.Keys
+	f.log = recordLog(t, &keys)
+	next.Logger = keys.Logger
 	f.one, _ = startColo(t, keys)
 	f.two, _ = startColo(t, next)
 	return f
@@ -158,6 +161,8 @@ func TestRevocationReachesEnginesWithoutWorkers(t *testing.T) {
 	if !has(f.one, "gpu-2") {
 		t.Error("the engine of another key was taken out")
 	}
+	const reason = "the API key that has registered it is not valid any more"
+	testkit.WaitFor(t, "the reason in the log of each server", func() bool { return strings.Count(f.log.String(), reason) == 2 })
 	f.delete("keys/more")
 	testkit.WaitFor(t, "the engine of the key that was revoked is gone", func() bool { return !has(f.one, "gpu-2") && !has(f.two, "gpu-2") })
 }

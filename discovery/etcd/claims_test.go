@@ -215,7 +215,7 @@ func TestServerPutByHand(t *testing.T) {
 		s.wantServers(0, "m")
 		s.erase("servers/ams/m")
 		s.wantServers(time.Hour, "m")
-		s.dropDead([]string{"servers/ams/m"}, s.now)
+		s.dropDead([]string{"servers/ams/m"}, "it does not answer", s.now)
 		s.wantServers(0, name)
 		s.write("servers/ams/m", activeServer, true)
 		s.wantInForce([]string{"servers/ams/m"}, []string{other + " for servers/ams/m"})

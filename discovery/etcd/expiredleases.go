@@ -71,11 +71,11 @@ func (s *documentState) logAndDrop(key, reason string, now time.Time) {
 	s.warn(now, "document with an expired lease out of force", key, "key", key, "reason", reason)
 }
 
-// dropDead takes documents out of force that were seen to be dead after their leases expired. Others stay.
-func (s *documentState) dropDead(keys []string, now time.Time) {
+// dropDead takes documents out of force that are known to be dead after their leases expired. Others stay.
+func (s *documentState) dropDead(keys []string, reason string, now time.Time) {
 	for _, key := range keys {
 		if s.known[key].absence == leaseExpired {
-			s.logAndDrop(key, "it does not answer", now)
+			s.logAndDrop(key, reason, now)
 		}
 	}
 }

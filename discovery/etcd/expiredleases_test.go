@@ -83,7 +83,7 @@ func TestEndpointStaysUntilMarkedDead(t *testing.T) {
 	s.now = s.now.Add(24 * time.Hour)
 	s.wantEndpoints("a", "b")
 	s.write("endpoints/ams/b", endpoint("b", 4), true)
-	s.dropDead([]string{"endpoints/ams/a", "endpoints/ams/b", "endpoints/ams/x"}, s.now)
+	s.dropDead([]string{"endpoints/ams/a", "endpoints/ams/b", "endpoints/ams/x"}, "it does not answer", s.now)
 	s.wantEndpoints("b") // it has a lease again
 	s.want("expired leases", s.after(0).ExpiredLeases, nil)
 }
@@ -128,11 +128,11 @@ func TestServerStaysUntilMarkedDead(t *testing.T) {
 	}
 	wantRegistered()
 	s.write("servers/ams/a", activeServer, true)
-	s.dropDead([]string{"servers/ams/a"}, s.now)
+	s.dropDead([]string{"servers/ams/a"}, "it does not answer", s.now)
 	wantRegistered("a") // it has a lease again
 	s.erase("servers/ams/a")
 	wantRegistered()
-	s.dropDead([]string{"servers/ams/a"}, s.now)
+	s.dropDead([]string{"servers/ams/a"}, "it does not answer", s.now)
 	s.wantServers(0)
 	if len(s.after(0).ExpiredLeases) > 0 || len(s.known) > 0 {
 		t.Errorf("expired leases %q", s.after(0).ExpiredLeases)

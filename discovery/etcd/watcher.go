@@ -57,6 +57,7 @@ type Watcher struct {
 	revision    int64     // of the store, as far as it was followed
 	lastContact time.Time // when etcd last sent anything
 	dead        []string  // keys of documents with expired leases that were seen to be dead
+	revoked     []string  // and of those whose API keys are not valid any more
 }
 
 // NewWatcher returns a watcher with an empty table, to be run by Run.
@@ -184,7 +185,9 @@ func (w *Watcher) isReady() bool {
 // publish swaps the table if anything has changed, and saves it when that is due. cache may be nil.
 func (w *Watcher) publish(revision int64, cache *cache) {
 	now := time.Now()
-	w.documents.dropDead(w.takeDead(), now)
+	dead, revoked := w.takeDead()
+	w.documents.dropDead(revoked, "the API key that has registered it is not valid any more", now)
+	w.documents.dropDead(dead, "it does not answer", now)
 	changed := w.documents.changed
 	if changed {
 		w.swap(w.documents.table(now), revision, now)
@@ -230,15 +233,20 @@ func (w *Watcher) logConflicts(last, next *fleet.Table, now time.Time) {
 // MarkDead says that the nodes or engines of documents with expired leases were seen to be dead, so that these documents go
 // out of force; see [fleet.Table]. It does not wait for that. A document that has a lease again stays. While etcd is away
 // the mark has no effect and must be repeated.
-func (w *Watcher) MarkDead(keys ...string) {
+func (w *Watcher) MarkDead(keys ...string) { w.mark(&w.dead, keys) }
+
+// MarkRevoked is as MarkDead for engines whose API keys are not valid any more, also if they answer.
+func (w *Watcher) MarkRevoked(keys ...string) { w.mark(&w.revoked, keys) }
+
+func (w *Watcher) mark(marked *[]string, keys []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(keys) == 0 {
 		return
 	}
 	for _, key := range keys {
-		if !slices.Contains(w.dead, key) {
-			w.dead = append(w.dead, key)
+		if !slices.Contains(*marked, key) {
+			*marked = append(*marked, key)
 		}
 	}
 	select {
@@ -247,12 +255,12 @@ func (w *Watcher) MarkDead(keys ...string) {
 	}
 }
 
-func (w *Watcher) takeDead() []string {
+func (w *Watcher) takeDead() (dead, revoked []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	keys := w.dead
-	w.dead = nil
-	return keys
+	dead, revoked = w.dead, w.revoked
+	w.dead, w.revoked = nil, nil
+	return dead, revoked
 }
 
 // noteContact notes that etcd has sent something.

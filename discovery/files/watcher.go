@@ -94,6 +94,9 @@ func (*Watcher) Watches(string) bool { return true }
 // MarkDead does nothing: no document of a file has a lease.
 func (*Watcher) MarkDead(...string) {}
 
+// MarkRevoked does nothing: as MarkDead.
+func (*Watcher) MarkRevoked(...string) {}
+
 // Load reads the files now, and puts their documents into force as one change. If anything is wrong, nothing changes, and the
 // error, of errors.Join, has an [*Error] for each document and file at fault.
 func (w *Watcher) Load() error {
