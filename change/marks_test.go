@@ -8,7 +8,7 @@ import (
 	"colonnade/fleet/document"
 )
 
-// What an operator puts is not of an API key any more, unless nothing is changed, or the document's registrar puts it again.
+// Documents that an operator puts are not of an API key any more, unless nothing is changed, or the registrar puts the document again.
 func TestUnmarked(t *testing.T) {
 	t.Parallel()
 	const mark = "registered_by: gpus 1\n"

@@ -260,7 +260,7 @@ var table = []row{
 		why:   "it follows one engine; where its documents stand and what its GPUs do are functions that it is given"},
 	{path: "worker/registration",
 		ours:  []string{"change", "discovery/etcd", "fleet", "fleet/document", "homes", "internal/ctxtime", "worker"},
-		third: []string{"golang.org/x/sync/errgroup"},
+		third: []string{"golang.org/x/sync/errgroup", "golang.org/x/time/rate"},
 		why:   "the documents of a worker in etcd, for one that reaches it"},
 	{path: "worker/adminapi",
 		ours: []string{"internal/ctxtime", "worker", "worker/wire"},
