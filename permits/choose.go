@@ -74,19 +74,20 @@ func (p *Pool) updateBalanceLocked(e *endpoint) {
 }
 
 // declineLocked reports whether a request that waits declines the endpoint of a choice, since it prefers another. It does so for
-// PreferWait after the first slot that it was offered, while the slot goes to others, and takes any afterwards.
+// PreferWait after the first slot that it was offered, while the slot goes to others, and takes any afterwards. It keeps half of the time
+// that it may still wait for that, or it could be refused beside a free slot.
 func (p *Pool) declineLocked(now time.Duration, w *waiter, c balance.Choice) bool {
 	if c.Prefers == balance.None || p.config.PreferWait <= 0 || p.declined >= maxDeclined || p.noDecline {
 		return false
 	}
 	if w.declinesUntil == 0 {
-		w.declinesUntil = now + p.config.PreferWait
+		w.declinesUntil = now + min(p.config.PreferWait, (w.waitUntil-now)/2)
 	}
 	if now >= w.declinesUntil {
 		return false
 	}
 	p.declined++
-	p.wakeForDeclinedLocked(w.declinesUntil - now)
+	p.wakeForDeclinedLocked(now, w.declinesUntil)
 	return true
 }
 
@@ -104,18 +105,25 @@ func (p *Pool) mayDeclineLocked(now, deadline time.Duration, r *Request, c balan
 		min(r.MaxWait, p.config.MaxWait, deadline-now) > wait && (r.MaxExpected < 0 || r.MaxExpected >= wait)
 }
 
-// wakeForDeclinedLocked hands out the slots that are free after a while, when a request stops declining them.
-func (p *Pool) wakeForDeclinedLocked(after time.Duration) {
-	if p.declineTimer != nil {
+// wakeForDeclinedLocked hands out the slots that are free at an instant, when a request stops declining them.
+func (p *Pool) wakeForDeclinedLocked(now, at time.Duration) {
+	switch {
+	case p.declineTimer == nil:
+		p.declineTimer = time.AfterFunc(at-now, p.endDecline)
+	case at < p.declineEnds:
+		p.declineTimer.Reset(at - now)
+	default:
 		return
 	}
-	p.declineTimer = time.AfterFunc(after, func() {
-		now := p.instant()
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.declineTimer = nil
-		p.dispatchLocked(now)
-	})
+	p.declineEnds = at
+}
+
+func (p *Pool) endDecline() {
+	now := p.instant()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.declineTimer = nil
+	p.dispatchLocked(now)
 }
 
 // ReportFirstByte reports how soon an answer of an endpoint has begun, to a prompt of so many bytes. An ID that the pool does not have is

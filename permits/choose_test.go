@@ -138,6 +138,50 @@ func TestDeclineOnce(t *testing.T) {
 	})
 }
 
+// A request with less time left declines for half of it, and so gets a slot that is free: it is not refused beside it.
+func TestDeclineForHalfOfTheTimeLeft(t *testing.T) {
+	const most, left = 2 * preferWait, preferWait / 2
+	for name, bound := range map[string]func(r *permits.Request){
+		"longest wait": func(r *permits.Request) { r.MaxWait = most },
+		"deadline":     func(r *permits.Request) { r.Deadline = time.Now().Add(most) },
+		"again":        func(r *permits.Request) { r.MaxWait, r.Rejoin, r.Arrived = most, true, time.Now() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			playPreferring(t, func(s *preferring) {
+				other := take(t, s.pool, s.to(1, patient("holder")))
+				r := s.to(0, patient("a"))
+				bound(&r)
+				done := s.start(r)
+				time.Sleep(most - left)
+				other.Release()
+				time.Sleep(left/2 - 1)
+				wantWaiting(t, done)
+				time.Sleep(time.Nanosecond)
+				wantGrant(t, done, "e1", most-left/2).Release()
+				s.held.Release()
+			})
+		})
+	}
+}
+
+// The request that declines for the shortest time gets the slot at the end of that time, though another began to decline before it.
+func TestDeclineEndsInOrderOfTime(t *testing.T) {
+	playPreferring(t, func(s *preferring) {
+		other := take(t, s.pool, s.to(1, patient("holder")))
+		long, hurried := s.to(0, patient("a")), s.to(0, patient("b"))
+		hurried.MaxWait = preferWait
+		first, second := s.start(long), s.start(hurried)
+		other.Release()
+		time.Sleep(preferWait / 2)
+		permit := wantGrant(t, second, "e1", preferWait/2)
+		wantWaiting(t, first)
+		permit.Release()
+		time.Sleep(preferWait / 2)
+		wantGrant(t, first, "e1", preferWait).Release()
+		s.held.Release()
+	})
+}
+
 // The slot that a request declines goes to the next in fair order: another request of its account, whose turn it is, or else another
 // account. The request keeps its place, and is the first to get the slot that it prefers.
 func TestDeclinedSlotGoesOnInOrder(t *testing.T) {

@@ -34,6 +34,7 @@ type Pool struct {
 	declined     int                  // requests that declined in the dispatch under way
 	noDecline    bool                 // see dispatchToAllLocked
 	declineTimer *time.Timer          // see wakeForDeclinedLocked; nil: none runs
+	declineEnds  time.Duration        // when declineTimer ends
 	limit        int                  // slots of the usable endpoints
 	responsive   int                  // of these, the slots of endpoints that are not doubtful
 	free         int                  // slots that can be granted now
