@@ -16,6 +16,7 @@ type Balancer struct {
 	index     *index
 
 	latencies [latencyClasses][]latency      // of each endpoint
+	clock     Instant                        // the latest at which latencies were compared or measured
 	costs     [latencyClasses][]latencyBound // of each group, of LeastLatency
 	lowest    [latencyClasses][]latencyBound // of latencies, of Score
 	scores    [latencyClasses][]scoreBound   // likewise

@@ -15,6 +15,7 @@ func NewScan(b *Balancer) *Scan { return &Scan{Balancer: b} }
 
 // Choose is Balancer.Choose, for the policies that have to find the best of all endpoints.
 func (s *Scan) Choose(now Instant, r *Request, barred []bool) Choice {
+	now = max(now, s.clock)
 	switch s.config.Policy {
 	case RoundRobin:
 		return s.turn(barred)
@@ -102,6 +103,11 @@ func (s *Scan) Keep(before, list []Endpoint) {
 	for at, e := range list {
 		s.credits[at] = known[e.ID]
 	}
+}
+
+// Expected is how soon the answer of an endpoint to a prompt of so many bytes is expected to begin.
+func (s *Scan) Expected(now Instant, input, at int) time.Duration {
+	return time.Duration(s.latency(now, classOf(input), at))
 }
 
 // latency is written as the documentation has it.

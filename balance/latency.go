@@ -49,8 +49,16 @@ func classOf(input int) int { return min(bits.Len(uint(max(input, 0))>>10+1)>>1,
 func (b *Balancer) FirstByte(now Instant, at, input int, after time.Duration) {
 	class := classOf(input)
 	l := b.latencies[class][at]
+	now = b.notBefore(now)
 	l.add(now, after)
 	b.setLatency(now, at, class, l)
+}
+
+// notBefore returns the present, given an instant that was the present a moment ago. Callers read the clock before they take the mutex of the
+// pool, and bounds hold only if time does not go back.
+func (b *Balancer) notBefore(recent Instant) Instant {
+	b.clock = max(b.clock, recent)
+	return b.clock
 }
 
 // setLatency changes what is known of an endpoint.
@@ -80,6 +88,7 @@ func (c *Config) UsesLatency() bool {
 // waits for a part of what runs beside it. An engine of which nothing is known is tried first.
 func (b *Balancer) chooseFastest(now Instant, r *Request, barred []bool) Choice {
 	class, t := r.class(), b.turn()
+	now = b.notBefore(now)
 	best, least, bounds, latencies := None, never, b.costs[class], b.latencies[class]
 	for k := 0; k <= t.groups; k++ {
 		g := t.group(k)
@@ -115,11 +124,20 @@ func (b *Balancer) chooseFastest(now Instant, r *Request, barred []bool) Choice 
 	return Choice{At: best, Prefers: None, Why: Latency}
 }
 
-// atLeast reports whether no endpoint of the group is below a value. A latency that was measured becomes less by no more than this factor,
-// since it was measured before the bound.
+// atLeast reports whether no endpoint of the group is below a value.
 func (l *latencyBound) atLeast(now Instant, value float64, changed uint64) bool {
-	passed := 1 + float64(max(now-l.at, 0))*(1/latencyDecay)
-	return l.changed == changed && l.unmeasured >= value && l.measured >= value*passed*(1+rounding)
+	return l.changed == changed && l.unmeasured >= value && l.measured >= value*decay(now-l.at)*(1+rounding)
+}
+
+// decay returns a factor by which no latency becomes less in a time, unless setLatency counts a change. That is exp(time / latencyDecay),
+// however often a latency is measured that is no less than expected: each measurement decays anew. The polynomial is above it, and is
+// inlined; after latencyDecay a bound is not used any more.
+func decay(passed Instant) float64 {
+	x := float64(passed) * (1 / latencyDecay)
+	if x > 1 {
+		return never
+	}
+	return 1 + x + x*x
 }
 
 // rounding is more than what floats lose in a few operations.

@@ -3,6 +3,7 @@ package balance_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -58,6 +59,40 @@ func TestChoicesAreThoseOfAScan(t *testing.T) {
 	}
 }
 
+// An endpoint that is measured again, and is no faster than was expected, decays faster from then on: a bound from before holds then, too. The
+// endpoint 5 is in the first group of 32 and is compared first, 40 is in the second, and all others are slow.
+func TestMeasuredAsExpected(t *testing.T) {
+	type firstByte struct{ now, at, millis int } // tenths of seconds; endpoint
+	tenths := func(n int) time.Duration { return time.Duration(n) * time.Second / 10 }
+	f := func(name string, before int, again []firstByte, now, want int) {
+		for _, policy := range []string{"least_latency", "score_latency"} {
+			t.Run(name+"/"+policy, func(t *testing.T) {
+				f := newFleetOf(t, scanned[policy], 96, 1)
+				f.uniform, f.now = true, 0
+				f.set(96)
+				latencies := slices.Repeat([]time.Duration{20 * time.Second}, 96)
+				latencies[5], latencies[40] = 200*time.Millisecond, time.Second
+				for at := range f.list {
+					f.b.FirstByte(0, at, 0, latencies[at])
+				}
+				f.now = tenths(before)
+				f.choose(&balance.Request{}, nil)
+				for _, b := range again {
+					f.b.FirstByte(tenths(b.now), b.at, 0, time.Duration(b.millis)*time.Millisecond)
+				}
+				f.now = tenths(now)
+				if got := f.choose(&balance.Request{}, nil); got != want {
+					t.Errorf("got endpoint %d, want %d", got, want)
+				}
+			})
+		}
+	}
+	f("again", 0, []firstByte{{50, 40, 667}, {100, 5, 470}}, 100, 40)       // 445 ms, and not 500
+	f("long ago", 0, []firstByte{{100, 40, 500}, {200, 5, 300}}, 200, 40)   // 250 ms, and not 333
+	f("late", 100, []firstByte{{20, 40, 834}, {100, 5, 480}}, 101, 5)       // of an instant before the bound's
+	f("in the past", 0, []firstByte{{100, 40, 500}, {100, 5, 550}}, 50, 40) // the choice read the clock before the measurement
+}
+
 func newFleetOf(t *testing.T, c balance.Config, n int, seed uint64) *fleetOf {
 	f := &fleetOf{T: t, Rand: rand.New(rand.NewPCG(seed, 9)), b: balance.New(c), config: c, now: time.Second, chosen: map[int]int{}}
 	f.model = balance.NewScan(f.b)
@@ -92,7 +127,7 @@ func (f *fleetOf) update(at int, s balance.State) {
 func (f *fleetOf) request() *balance.Request {
 	r := &balance.Request{Input: f.IntN(20_000)}
 	if f.config.Policy == balance.AdapterAffinity {
-		r.Adapter = fmt.Sprint("adapter", f.IntN(1<<20)) // which no endpoint has
+		r.Adapter = fmt.Sprint("adapter", f.Uint64()) // which no endpoint has
 	}
 	shared, conversation := f.IntN(6), uint64(f.IntN(40))
 	for d := range uint64(f.IntN(24)) {
@@ -141,14 +176,20 @@ func (f *fleetOf) event(n int) {
 		f.update(at, balance.State{Load: f.states[at].Load, Free: max(0, f.list[at].Slots-f.states[at].Load), Up: true})
 	case 5:
 		f.b.ForgetAdapters(at)
-	case 6, 7, 8, 9, 10, 11, 12, 13:
-		f.b.FirstByte(f.now-time.Duration(f.IntN(1<<20)), at, f.IntN(20_000), time.Duration(f.IntN(1<<(20+f.IntN(12)))))
+	case 6, 7, 8, 9, 10:
+		f.b.FirstByte(f.now-f.delay(), at, f.IntN(20_000), time.Duration(f.IntN(1<<(20+f.IntN(12)))))
+	case 11, 12, 13: // as was expected, or somewhat later
+		now, input := f.now-f.delay(), f.IntN(20_000)
+		f.b.FirstByte(now, at, input, f.model.Expected(now, input, at)*time.Duration(100+f.IntN(10))/100+1)
 	case 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24:
 		if len(f.running) > 0 {
 			f.release(f.IntN(len(f.running)))
 		}
 	case 25:
-		f.choose(f.request(), f.barred()) // without a grant
+		present := f.now
+		f.now -= f.delay()
+		f.choose(f.request(), f.barred()) // without a grant, and of a moment ago
+		f.now = present
 	default:
 		r, barred := f.request(), f.barred()
 		if at := f.choose(r, barred); at != balance.None {
@@ -160,6 +201,10 @@ func (f *fleetOf) event(n int) {
 		}
 	}
 }
+
+// delay returns for how long an instant may be the present until it reaches the balancer: often not at all, and sometimes so long that others
+// overtake it by far.
+func (f *fleetOf) delay() time.Duration { return time.Duration(f.IntN(1 << f.IntN(30))) }
 
 func (f *fleetOf) release(i int) {
 	at, r := f.running[i].at, f.running[i].prompt

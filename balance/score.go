@@ -18,7 +18,7 @@ type scoring struct {
 type scoreBound struct {
 	measured   float64 // of endpoints with a latency, which grows as time passes, and with the least latency
 	unmeasured float64 // of the others, which stays
-	pace       float64 // 1 / (least * latencyDecay), rounded up; 0: no latency was known
+	pace       float64 // 1 / least, rounded up; 0: no latency was known
 	at         Instant
 	changed    uint64 // ranks.changed of the group then; 0: nothing is known
 }
@@ -30,9 +30,9 @@ const maxMatched = 64
 // its slots that are free, and its latency relative to the least. Those with most of the prompt come first: what they reach, only few of the
 // others can.
 func (b *Balancer) chooseScore(now Instant, r *Request, barred []bool) Choice {
-	s := scoring{Balancer: b, turn: b.turn(), now: now, class: r.class(), barred: barred, best: None}
+	s := scoring{Balancer: b, turn: b.turn(), now: b.notBefore(now), class: r.class(), barred: barred, best: None}
 	if b.config.Weights.Latency > 0 {
-		s.least = b.leastLatency(now, s.class, barred)
+		s.least = b.leastLatency(s.now, s.class, barred)
 	}
 	depth := 0
 	if r != nil && len(r.Blocks) > 0 && b.config.Weights.Prefix > 0 {
@@ -56,7 +56,7 @@ func (s *scoring) mayWin(g, from int, prefix float64) bool {
 		return true
 	}
 	most := bound.measured
-	if grown := s.least * bound.pace * (latencyDecay + float64(max(s.now-bound.at, 0))); grown > 1 {
+	if grown := s.least * bound.pace * decay(s.now-bound.at); grown > 1 {
 		most *= grown
 	}
 	if most < bound.unmeasured {
@@ -71,7 +71,7 @@ func (s *scoring) scoreSpan(from, to, depth, k int) {
 	g := from / groupSize
 	bound := scoreBound{at: s.now, changed: s.ranks.changed[g]}
 	prefix := s.prefix(depth)
-	w := &s.config.Weights
+	w, measured := &s.config.Weights, false
 	byLatency := w.Latency * s.least
 	for at := from; at < to; at++ {
 		if s.ranks.shares[at] == never {
@@ -79,7 +79,7 @@ func (s *scoring) scoreSpan(from, to, depth, k int) {
 		}
 		most := w.Load * s.ranks.rooms[at]
 		if l := &s.latencies[s.class][at]; w.Latency > 0 && l.mean > 0 {
-			most = (most + byLatency*l.inverse(s.now)) * (1 + rounding)
+			measured, most = true, (most+byLatency*l.inverse(s.now))*(1+rounding)
 			if most > bound.measured {
 				bound.measured = most
 			}
@@ -95,9 +95,9 @@ func (s *scoring) scoreSpan(from, to, depth, k int) {
 		s.take(at, s.score(at)+s.prefix(s.depthOf(at, depth)))
 	}
 	if s.least > 0 {
-		bound.pace = (1 + rounding) / (s.least * latencyDecay)
+		bound.pace = (1 + rounding) / s.least
 	}
-	if s.whole(k) && (s.least > 0 || bound.measured == 0) { // else those with a latency are barred, and are worth more to others
+	if s.whole(k) && (s.least > 0 || !measured) { // else those with a latency are barred, and are worth more to others
 		s.scores[s.class][g] = bound
 	}
 }
