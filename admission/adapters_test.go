@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"colonnade/balance"
+	"colonnade/discovery/engines/kvevents"
 	"colonnade/permits"
 )
 
@@ -46,4 +47,52 @@ func TestPermitsKnowTheAdaptersOfEngines(t *testing.T) {
 		s.put("key: models/late\npool: a\nadapter: late-v1\n---\n" + endpoints("a", 4, "two") + "adapters: [late-v1]\nload_adapters: true\n")
 		s.wantAdapterAt("late-v1", "two", balance.Adapter, "by a document that has changed")
 	})
+}
+
+// An adapter that was sent to an engine is gone from its memory with its process, also if no health check has failed meanwhile. An emptied cache
+// leaves it there, and so does what else a worker or metrics say.
+func TestRestartForgetsAdapters(t *testing.T) {
+	const documents = "key: endpoints/ams/one\nurl: http://one:8000\npool: a\nengine: vllm\nconcurrency: 8\nkv_events: tcp://one:5557\n" +
+		"---\nkey: models/sent\npool: a\nadapter: sent-v1\n---\nkey: models/used\npool: a\nadapter: used-v1\n---\n"
+	const byAdapter, byIndex = "key: pools/a\nbalance: {policy: adapter_affinity}\n---\n", "key: pools/a\nbalance: {policy: score}\n---\n"
+	for name, c := range map[string]struct {
+		policy  string
+		happens func(s *scenario, p *publishers, e *sayer)
+		kept    bool
+	}{
+		"worker": {policy: byAdapter, happens: func(s *scenario, _ *publishers, _ *sayer) { s.put(workerDocument("boot", 3)) }},
+		"metrics": {policy: byAdapter, happens: func(s *scenario, _ *publishers, e *sayer) {
+			s.say(e, 1, func() { e.PrefixQueries = value(100) })
+		}},
+		"events": {policy: byIndex, happens: func(_ *scenario, p *publishers, _ *sayer) {
+			p.say("one:5557", kvevents.State{Connected: true, Events: 1, Restarts: 1})
+		}},
+		"emptied": {policy: byIndex, kept: true, happens: func(_ *scenario, p *publishers, _ *sayer) {
+			p.say("one:5557", kvevents.State{Connected: true, Events: 1, Clears: 1})
+		}},
+		"other worker": {policy: byAdapter, kept: true, happens: func(s *scenario, _ *publishers, _ *sayer) { s.put(workerDocument("other", 3)) }},
+		"more prompts": {policy: byAdapter, kept: true, happens: func(s *scenario, _ *publishers, e *sayer) {
+			s.say(e, 1, func() { e.PrefixQueries = value(2000) })
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			playEvents(t, func(s *scenario, p *publishers) {
+				e := s.listen("one")
+				e.Running, e.PrefixQueries, e.PrefixHits, e.Adapters = value(0), value(1000), value(0), []string{"used-v1"}
+				s.put(c.policy + documents + workerDocument("boot", 2))
+				time.Sleep(2 * testInterval)
+				s.send(&balance.Request{Adapter: "sent-v1"})
+				c.happens(s, p, e)
+				if c.policy != byAdapter {
+					s.put(byAdapter) // events are read only for an index
+				}
+				want := balance.AdapterNew
+				if c.kept {
+					want = balance.Adapter
+				}
+				s.wantAdapterAt("sent-v1", "one", want, "afterwards")
+				s.wantAdapterAt("used-v1", "one", balance.Adapter, "by its metrics")
+			})
+		})
+	}
 }

@@ -86,32 +86,43 @@ func (m *Manager) noteEvents(e *engine, f *eventsFollower, s kvevents.State) {
 	if e.cache.follower != f {
 		return
 	}
-	if e.cache.take(s) {
+	restarted, cleared := e.cache.take(s)
+	if restarted {
+		e.loseMemoryLocked()
+	} else if cleared {
 		e.loseCacheLocked()
 	}
 	e.fitCacheLocked()
 }
 
-// take takes what the events say, and reports whether they show that the cache was lost. Of a process that is known to be new, the first event
-// shows it once more, when prompts have been sent to that process already.
-func (c *engineCache) take(s kvevents.State) (lost bool) {
+// take takes what the events say, and reports whether they show that the engine has restarted, or that it has emptied its cache. Of a process
+// that is known to be new, the first event shows it once more, when prompts have been sent to that process already.
+func (c *engineCache) take(s kvevents.State) (restarted, cleared bool) {
 	restarts := s.Restarts - c.events.Restarts
 	known := min(restarts, c.anew)
-	lost = restarts > known || s.Clears > c.events.Clears
+	restarted, cleared = restarts > known, s.Clears > c.events.Clears
 	if c.anew -= known; restarts == 0 && s.Connected && s.Events > c.events.Events {
 		c.anew = 0 // its count of events goes on, as when there was none before
 	}
 	c.events = s
-	return lost
+	return restarted, cleared
 }
 
-// noteNewProcessLocked notes that the cache is empty since its process has ended.
+// noteNewProcessLocked notes that the engine's process has ended.
 func (e *engine) noteNewProcessLocked() {
 	if f := e.cache.follower; f != nil {
 		addresses, _ := fleet.KVEventAddresses(f.address)
 		e.cache.anew = uint64(len(addresses))
 	}
+	e.loseMemoryLocked()
+}
+
+// loseMemoryLocked notes that the engine has neither a prompt nor an adapter in its memory, as after a restart.
+func (e *engine) loseMemoryLocked() {
 	e.loseCacheLocked()
+	if e.pool != nil {
+		e.pool.permits.ForgetAdapters(e.endpoint.URL)
+	}
 }
 
 // loseCacheLocked notes that the cache is empty.

@@ -162,7 +162,7 @@ func (m *Manager) noteFigures(e *engine, doc *fleet.Endpoint, a answeredFigures)
 	f.last, f.at, f.err = a.Figures, now, ""
 	if a.PrefixQueries.Known {
 		if f.prefix.add(now, a.PrefixHits.N, a.PrefixQueries.N) || a.PrefixQueries.N < e.prompted {
-			e.loseCacheLocked()
+			e.loseMemoryLocked()
 		}
 		e.prompted = a.PrefixQueries.N
 	}

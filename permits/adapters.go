@@ -11,7 +11,7 @@ func (p *Pool) UseAdapters(id string, names []string) {
 	p.withIndex(id, func(at int) { p.balancer.UseAdapters(at, names) })
 }
 
-// ForgetAdapters says that the engine of an endpoint has been out, and has nothing in its memory any more.
+// ForgetAdapters says that the engine of an endpoint has been out or restarted, and has nothing in its memory any more.
 func (p *Pool) ForgetAdapters(id string) {
 	p.withIndex(id, func(at int) { p.balancer.ForgetAdapters(at) })
 }
