@@ -3,10 +3,15 @@ package admission_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"colonnade/admission"
 	"colonnade/balance"
 	"colonnade/discovery/engines/kvevents"
 	"colonnade/permits"
@@ -95,4 +100,35 @@ func TestRestartForgetsAdapters(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Whatever engines say, in any order, requests avoid the same engines as when all that is known is put together at once.
+func TestAdaptersArePublishedAsTheyChange(t *testing.T) {
+	play(t, func(s *scenario) {
+		urls, all := []string{"http://one:8000", "http://two:8000", "http://three:8000"}, []string{"base", "v0", "v1", "v2", "alias", "v3"}
+		s.put(endpoints("a", 4, "one", "two") + "---\n" + endpoints("a", 4, "three") + "adapters: [v0]\nload_adapters: true\n---\nkey: models/base\npool: a\n")
+		for i := range 4 {
+			s.put(fmt.Sprintf("key: models/m%d\npool: a\nadapter: v%d\nupstream_name: %s\n", i, i, [...]string{"m0", "m1", "alias", "m3"}[i]))
+		}
+		synctest.Wait()
+		random := rand.New(rand.NewPCG(1, 2))
+		for i := range 2000 {
+			url := urls[random.IntN(len(urls))]
+			said := slices.DeleteFunc(slices.Clone(all), func(string) bool { return random.IntN(3) > 0 })
+			switch random.IntN(5) {
+			case 0, 1:
+				s.NoteModels(url, said)
+			case 2, 3:
+				s.NoteAdapters(url, said)
+			default:
+				s.pool("a").Lacks(s.endpoint("one"), admission.Lack{Model: "m1"}, "404")
+			}
+			time.Sleep(time.Duration(random.IntN(500)) * time.Millisecond)
+			got := s.pool("a").Stats().Lacks
+			s.pool("a").PublishLacks()
+			if want := s.pool("a").Stats().Lacks; !reflect.DeepEqual(got, want) {
+				t.Fatalf("after %d events, %s said %v: %v, want %v", i, url, said, got, want)
+			}
+		}
+	})
 }

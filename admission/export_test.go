@@ -49,3 +49,10 @@ func (m *Manager) WhileApplying(f func()) {
 
 // Policies returns the policies by the names of documents.
 func Policies() map[string]balance.Policy { return policies }
+
+// PublishLacks publishes all that the engines of the pool lack, as after a change of its documents.
+func (p *Pool) PublishLacks() {
+	p.manager.mu.Lock()
+	defer p.manager.mu.Unlock()
+	p.publishLacksLocked()
+}

@@ -76,7 +76,7 @@ func (p *Pool) excluded(all lacking, name string) *permits.Exclusion {
 	m := p.manager // the time of an engine is over: it is asked again
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	p.publishLackLocked(name, now)
+	p.publishLackLocked(now, name)
 	if renewed := p.lacking.Load(); renewed != nil && (*renewed)[name] != nil {
 		return (*renewed)[name].excluded
 	}
@@ -157,28 +157,34 @@ func (p *Pool) publishLacksLocked() {
 	p.storeLacking(all)
 }
 
-// publishLackLocked makes requests see which engines of p lack what a name stands for, of which something may have changed.
-func (p *Pool) publishLackLocked(name string, now time.Time) {
-	engines := map[string]lack{}
-	for url, e := range p.members {
-		if l, lacked := e.lacks[name]; lacked {
-			engines[url] = l
-		}
+// publishLackLocked makes requests see which engines of p lack what names stand for, of which something may have changed.
+func (p *Pool) publishLackLocked(now time.Time, names ...string) {
+	if len(names) == 0 {
+		return
 	}
-	for _, model := range p.manager.models[p.name] {
-		if model.Name == name {
-			for url, l := range p.withoutAdapterLocked(model) {
+	changed := make(map[string]map[string]lack, len(names))
+	for _, name := range names {
+		engines := map[string]lack{}
+		for url, e := range p.members {
+			if l, lacked := e.lacks[name]; lacked {
 				engines[url] = l
 			}
+		}
+		changed[name] = engines
+	}
+	for _, model := range p.manager.models[p.name] {
+		if engines := changed[model.Name]; engines != nil {
+			maps.Copy(engines, p.withoutAdapterLocked(model))
 		}
 	}
 	all := lacking{}
 	if before := p.lacking.Load(); before != nil {
 		all = maps.Clone(*before)
 	}
-	delete(all, name)
-	if len(engines) > 0 {
-		all[name] = newLackers(engines, now)
+	for name, engines := range changed {
+		if delete(all, name); len(engines) > 0 {
+			all[name] = newLackers(engines, now)
+		}
 	}
 	p.storeLacking(all)
 }

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -64,7 +65,7 @@ func (p *Pool) Lacks(e *fleet.Endpoint, l Lack, reason string) {
 		engine.lacks = map[string]lack{}
 	}
 	engine.lacks[l.name()] = known
-	p.publishLackLocked(l.name(), now)
+	p.publishLackLocked(now, l.name())
 }
 
 // Serves reports that e has served a model at a path, so that it lacks neither.
@@ -81,10 +82,29 @@ func (p *Pool) Serves(e *fleet.Endpoint, model, path string) {
 		for _, name := range [...]string{model, path} {
 			if _, lacked := engine.lacks[name]; lacked {
 				delete(engine.lacks, name)
-				p.publishLackLocked(name, now)
+				p.publishLackLocked(now, name)
 			}
 		}
 	}
+}
+
+// nameSet has the names that an engine has said; nil: it has not said any.
+type nameSet map[string]struct{}
+
+func newNameSet(names []string) nameSet {
+	if names == nil {
+		return nil
+	}
+	set := make(nameSet, len(names))
+	for _, name := range names {
+		set[name] = struct{}{}
+	}
+	return set
+}
+
+func (s nameSet) has(name string) bool {
+	_, has := s[name]
+	return has
 }
 
 // upstreamLocked returns the name by which e is asked for the model of l; empty for a path.
@@ -136,13 +156,25 @@ func (e *engine) has(model *fleet.Model) bool {
 }
 
 // runs reports whether the engine's metrics show the adapter of the model in use.
-func (e *engine) runs(model *fleet.Model) bool {
-	return slices.Contains(e.active, e.endpoint.NameOf(model)) || slices.Contains(e.active, model.Adapter)
-}
+func (e *engine) runs(model *fleet.Model) bool { return e.names(e.active, model) }
 
 // lists reports whether the engine has listed the model.
-func (e *engine) lists(model *fleet.Model) bool {
-	return slices.Contains(e.listed, e.endpoint.NameOf(model)) || model.Adapter != "" && slices.Contains(e.listed, model.Adapter)
+func (e *engine) lists(model *fleet.Model) bool { return e.names(e.listed, model) }
+
+// names reports whether the model, or its adapter, is among what the engine has said.
+func (e *engine) names(said nameSet, model *fleet.Model) bool {
+	return said.has(e.endpoint.NameOf(model)) || model.Adapter != "" && said.has(model.Adapter)
+}
+
+// changedLocked returns the names of the models whose adapter the engine has said before and not after, or the other way round.
+func (e *engine) changedLocked(before, after nameSet) (names []string) {
+	all := (before == nil) != (after == nil) // not to have said anything is something else than to say that there is none
+	for _, model := range e.pool.manager.models[e.pool.name] {
+		if model.Adapter != "" && (all || e.names(before, model) != e.names(after, model)) {
+			names = append(names, model.Name)
+		}
+	}
+	return names
 }
 
 // WantsModels reports whether the list of models of the engine at url would decide where requests go: it lacks a model, or models of its
@@ -162,7 +194,7 @@ func (m *Manager) WantsModels(url string) bool {
 	return e.wantsAdapters(m.models[e.pool.name])
 }
 
-// NoteModels takes the models and adapters that the engine at url lists. names is shared from now on.
+// NoteModels takes the models and adapters that the engine at url lists.
 func (m *Manager) NoteModels(url string, names []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -170,18 +202,17 @@ func (m *Manager) NoteModels(url string, names []string) {
 	if !ok || e.pool == nil {
 		return
 	}
-	now, changed := time.Now(), !slices.Equal(e.listed, names) || e.listed == nil
-	e.listed = names
+	listed := newNameSet(names)
+	changed := e.changedLocked(e.listed, listed)
+	e.listed = listed
 	for _, model := range m.models[e.pool.name] {
-		_, lacked := e.lacks[model.Name]
-		if lacked = lacked && e.lists(model); lacked {
+		if _, lacked := e.lacks[model.Name]; lacked && e.lists(model) {
 			m.logger.Info("endpoint has the model again", "endpoint", e.endpoint.ID, "url", url, "pool", e.pool.name, "model", model.Name)
 			delete(e.lacks, model.Name)
-		}
-		if lacked || changed && model.Adapter != "" {
-			e.pool.publishLackLocked(model.Name, now)
+			changed = append(changed, model.Name)
 		}
 	}
+	e.pool.publishLackLocked(time.Now(), changed...)
 	e.tellAdaptersLocked(true)
 }
 
@@ -190,21 +221,21 @@ func (e *engine) wantsAdapters(models []*fleet.Model) bool {
 }
 
 // NoteAdapters takes the adapters that the metrics of the engine at url show as running or waiting: it has them, also those that its list of
-// models lacks. They prove less than its words and its list, since they may be of a while ago: a lack stays. names is shared from now on.
+// models lacks. They prove less than its words and its list, since they may be of a while ago: a lack stays.
 func (m *Manager) NoteAdapters(url string, names []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e, ok := m.engines[url]
-	if !ok || e.pool == nil || slices.Equal(e.active, names) {
+	if !ok || e.pool == nil {
 		return
 	}
-	now := time.Now()
-	e.active = names
-	for _, model := range m.models[e.pool.name] {
-		if model.Adapter != "" {
-			e.pool.publishLackLocked(model.Name, now)
-		}
+	active := newNameSet(names)
+	if maps.Equal(e.active, active) {
+		return
 	}
+	changed := e.changedLocked(e.active, active)
+	e.active = active
+	e.pool.publishLackLocked(time.Now(), changed...)
 	e.tellAdaptersLocked(false)
 	e.tellUsedLocked()
 }

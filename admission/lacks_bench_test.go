@@ -74,3 +74,39 @@ func (s *scenario) longestRequest(f func()) (longest time.Duration) {
 		}
 	}
 }
+
+// BenchmarkNoteAdapters takes the adapters in use, and the list, of one of twenty engines, each of which lists every second adapter.
+func BenchmarkNoteAdapters(b *testing.B) {
+	for _, adapters := range []int{500, 1000} {
+		s := &scenario{TB: b, documents: document.NewSet()}
+		s.Manager = admission.NewManager("ams", s.checkHealth, slog.New(slog.DiscardHandler))
+		var yaml strings.Builder
+		yaml.WriteString("key: models/base\npool: a\n")
+		for i := range adapters {
+			fmt.Fprintf(&yaml, "---\nkey: models/m%d\npool: a\nadapter: adapter-%d\n", i, i)
+		}
+		for i := range 20 {
+			yaml.WriteString("---\n" + endpoints("a", 8, fmt.Sprint("e", i)))
+		}
+		s.put(yaml.String())
+		var lists [2][]string
+		for i := range adapters {
+			lists[i%2] = append(lists[i%2], fmt.Sprint("adapter-", i))
+		}
+		for i := range 20 {
+			s.NoteModels(fmt.Sprintf("http://e%d:8000", i), lists[i%2])
+		}
+		b.Run(fmt.Sprintf("used/adapters=%d", adapters), func(b *testing.B) {
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				s.NoteAdapters("http://e0:8000", lists[0][i%2:3])
+			}
+		})
+		b.Run(fmt.Sprintf("listed/adapters=%d", adapters), func(b *testing.B) {
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				s.NoteModels("http://e0:8000", lists[i%2])
+			}
+		})
+	}
+}

@@ -66,8 +66,8 @@ type engine struct {
 	run      workerRun // of its worker; zero: not known
 
 	lacks  map[string]lack // what the engine has said that it lacks, by name; see [Pool.Lacks]
-	listed []string        // models and adapters that the engine lists; nil: not known
-	active []string        // adapters that its metrics show as running or waiting
+	listed nameSet         // models and adapters that the engine lists; nil: not known
+	active nameSet         // adapters that its metrics show as running or waiting
 
 	granted       bool        // permits may be granted; as of the grants, if a pool has it
 	share         homes.Share // what other servers hold of it
