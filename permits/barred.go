@@ -2,12 +2,16 @@ package permits
 
 // barred has the endpoints that requests must not get, by their indexes, as lists that are made once for many requests.
 type barred struct {
-	excluded map[Exclusions][]bool
-	now      []bool // of a request that also avoids some; until the next
+	excluded map[uint64][]bool // by the key of the exclusions, since sets of models are often made anew
+	now      []bool            // of a request that also avoids some; until the next
 }
 
-// maxBarred is how many lists are kept: models without certain endpoints are few.
-const maxBarred = 64
+// Lists are kept up to a mebibyte in all: each has a byte for each endpoint, and about listOverhead around it. So 900 adapters,
+// each at other endpoints, have their lists at once in a pool of 1000 endpoints, and 7000 in one of 20.
+const (
+	maxBarredBytes = 1 << 20
+	listOverhead   = 128
+)
 
 // barredLocked returns the endpoints that a request must not get; nil: it may get all. The list is valid until the next choice for
 // another request that avoids some.
@@ -35,17 +39,17 @@ func (p *Pool) barredLocked(avoid []string, excluded *Exclusions) []bool {
 }
 
 func (p *Pool) excludedLocked(excluded *Exclusions) []bool {
-	b := &p.barred
-	if list, known := b.excluded[*excluded]; known {
+	b, key := &p.barred, excluded.key()
+	if list, known := b.excluded[key]; known {
 		return list
 	}
 	list := make([]bool, len(p.order))
 	for i, e := range p.order {
 		list[i] = excluded.Has(e.ID)
 	}
-	if b.excluded == nil || len(b.excluded) >= maxBarred {
-		b.excluded = map[Exclusions][]bool{}
+	if b.excluded == nil || len(b.excluded) >= maxBarredBytes/(listOverhead+len(list)) {
+		b.excluded = map[uint64][]bool{}
 	}
-	b.excluded[*excluded] = list
+	b.excluded[key] = list
 	return list
 }

@@ -46,6 +46,36 @@ func BenchmarkAcquireExcluded(b *testing.B) {
 	}
 }
 
+// Requests for 500 adapters, each of which other endpoints of 20 have.
+func BenchmarkAcquireOfManyExclusions(b *testing.B) {
+	p := permits.New(config())
+	p.SetEndpoints(fleet(20, 16))
+	requests, ctx := manyExclusions(500, 20), cancellable(b)
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		permit, err := p.Acquire(ctx, &requests[i%len(requests)])
+		if err != nil {
+			b.Fatal(err)
+		}
+		permit.Release()
+	}
+}
+
+// manyExclusions returns requests each of which must not get other endpoints: those of the bits of their number.
+func manyExclusions(n, endpoints int) []permits.Request {
+	requests := make([]permits.Request, n)
+	for i := range requests {
+		var ids []string
+		for e := range endpoints - 1 {
+			if (i+1)>>e&1 == 1 {
+				ids = append(ids, fmt.Sprint("e", e))
+			}
+		}
+		requests[i] = permits.Request{Account: "a", Excluded: permits.Exclusions{permits.NewExclusion(ids)}}
+	}
+	return requests
+}
+
 func benchmarkPolicy(b *testing.B, policy balance.Config, n int, excluded permits.Exclusions) {
 	const slots = 16
 	c := config()

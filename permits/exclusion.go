@@ -49,13 +49,16 @@ func (x *Exclusion) IDs() []string {
 	return ids
 }
 
-// hashOf is FNV-1a (G. Fowler, L. C. Noll, P. Vo), whose sums over two sets differ unless the sets are the same, but for accidents.
+// hashOf is FNV-1a (G. Fowler, L. C. Noll, P. Vo) and the finalizer of SplitMix64 (G. Steele, D. Lea, C. Flood). Sums over two sets differ unless
+// the sets are the same, but for accidents; without the finalizer, those of {e0, e3} and {e1, e2} are the same.
 func hashOf(id string) uint64 {
 	hash := uint64(14695981039346656037)
 	for i := range len(id) {
 		hash = (hash ^ uint64(id[i])) * 1099511628211
 	}
-	return hash
+	hash = (hash ^ hash>>30) * 0xbf58476d1ce4e5b9
+	hash = (hash ^ hash>>27) * 0x94d049bb133111eb
+	return hash ^ hash>>31
 }
 
 // Exclusions are the sets of endpoints that a request must not get: that of its model, that of its path, that of engines which never have

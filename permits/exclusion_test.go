@@ -137,3 +137,30 @@ func TestExclusion(t *testing.T) {
 		t.Error("the empty set is not empty")
 	}
 }
+
+// A pool keeps what it knows of the exclusions of hundreds of adapters, also when the sets are made anew, and bounds it.
+func TestExclusionsAreKept(t *testing.T) {
+	const adapters = 500
+	p := newPool(t, config(), fleet(20, 1)...)
+	requests, again := manyExclusions(adapters, 20), manyExclusions(adapters, 20)
+	each := func(requests []permits.Request) {
+		for i := range requests {
+			permit := take(t, p, requests[i])
+			if requests[i].Excluded.Has(permit.Endpoint()) {
+				t.Fatalf("request %d got %s, which is excluded", i, permit.Endpoint())
+			}
+			permit.Release()
+		}
+	}
+	each(requests)
+	if n := testing.AllocsPerRun(5, func() { each(again) }); n > 3*adapters/2 { // a request of the test is one
+		t.Errorf("%v allocations for %d requests", n, adapters)
+	}
+	if n := p.BarredLists(); n != adapters {
+		t.Errorf("%d lists are kept for %d adapters", n, adapters)
+	}
+	each(manyExclusions(20_000, 20))
+	if n := p.BarredLists(); n > 10_000 {
+		t.Errorf("%d lists are kept", n)
+	}
+}
