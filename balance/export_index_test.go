@@ -55,5 +55,5 @@ func (b *Balancer) CheckIndex() bool {
 			return false
 		}
 	}
-	return listed == b.Uses() && listed == len(x.owned) && linked == listed && listed+free == len(x.uses)
+	return listed == b.Uses() && listed == x.count && listed == len(x.owned) && linked == listed && listed+free == len(x.uses)
 }

@@ -13,6 +13,8 @@ type index struct {
 	uses   []use            // memory of all uses; those in no list are free
 	free   int32            // the first free use, by next
 	gone   int32            // the first use that its endpoint has forgotten, by older
+	count  int              // uses of all endpoints
+	excess int              // endpoint at which trimOthers goes on
 }
 
 // use says that an endpoint has a block.
@@ -122,6 +124,7 @@ func (x *index) add(owner *learned, hash uint64, depth int) int32 {
 		x.uses[next].before = i
 	}
 	x.blocks[hash], x.owned[owner.cached.key(hash)] = i, i
+	x.count++
 	owner.cached.count++
 	owner.cached.bytes += int64(bytesOf(depth+1) - bytesOf(depth))
 	return i
@@ -131,6 +134,7 @@ func (x *index) add(owner *learned, hash uint64, depth int) int32 {
 func (x *index) drop(i int32) {
 	u, c := &x.uses[i], &x.uses[i].owner.cached
 	x.unlink(i)
+	x.count--
 	c.count--
 	c.bytes -= int64(bytesOf(int(u.depth)+1) - bytesOf(int(u.depth)))
 	x.remove(i)
@@ -163,6 +167,7 @@ func (x *index) forget(c *cached) {
 		x.uses[c.oldest].older = x.gone
 		x.gone = c.newest
 	}
+	x.count -= c.count
 	c.newest, c.oldest, c.count, c.bytes = none, none, 0, 0
 	c.life++
 }
@@ -339,6 +344,28 @@ func (b *Balancer) notePrompt(now Instant, at int, r *Request) {
 	owner := b.endpoints[at].learned
 	b.index.age(now, b.config.MaxAge, &owner.cached)
 	b.index.note(now, owner, r.Blocks, b.usesOfEach())
+	b.trimOthers(step + len(r.Blocks))
+}
+
+// trimOthers drops the oldest uses of endpoints that have more than their part, which became smaller when endpoints were added, until all
+// endpoints together have no more than there is memory for. It drops no more than so many at a time, and looks at each endpoint once. An endpoint
+// that gets no prompts keeps the rest until others need it.
+func (b *Balancer) trimOthers(most int) {
+	x, each := b.index, b.usesOfEach()
+	if x.count <= each*len(b.endpoints) {
+		return
+	}
+	for range b.endpoints {
+		x.excess %= len(b.endpoints)
+		c := &b.endpoints[x.excess].cached
+		for ; c.count > each; most-- {
+			if most == 0 || x.count <= each*len(b.endpoints) {
+				return
+			}
+			x.drop(c.oldest)
+		}
+		x.excess++
+	}
 }
 
 // usesOfEach is how many uses each endpoint may have.

@@ -177,12 +177,8 @@ func TestIndexOfBrokenChains(t *testing.T) {
 
 // freshPrompts grants so many different prompts.
 func freshPrompts(b *balance.Balancer, random *rand.Rand, endpoints, prompts, blocks int) {
-	r := balance.Request{Blocks: make([]uint64, blocks), Input: blocks << 8}
 	for i := range prompts {
-		for d := range r.Blocks {
-			r.Blocks[d] = random.Uint64()
-		}
-		b.Granted(balance.Instant(i), i%endpoints, &r)
+		b.Granted(balance.Instant(i), i%endpoints, fresh(random, blocks))
 	}
 }
 
@@ -204,6 +200,56 @@ func TestIndexMemoryReused(t *testing.T) {
 		}
 	}
 	runtime.KeepAlive(b)
+}
+
+// The memory of the index is bounded while endpoints are added one by one, each of which gets prompts only until the next is there. What one
+// prompt makes the others forget is little.
+func TestIndexMemoryWhileEndpointsAreAdded(t *testing.T) {
+	const uses, blocks = 6000, 30
+	random := rand.New(rand.NewPCG(5, 5))
+	p := newPool(t, indexConfig(uses), engines(1, 4))
+	for n := 1; n <= 40; n++ {
+		p.SetEndpoints(engines(n, 4))
+		for range uses / blocks {
+			before := p.Uses()
+			p.Granted(0, n-1, fresh(random, blocks))
+			if got := p.Uses(); got > uses || got < before-100 {
+				t.Fatalf("with %d endpoints, the index has %d uses, and had %d", n, got, before)
+			}
+		}
+		if !p.CheckIndex() {
+			t.Fatal("the index is broken")
+		}
+	}
+}
+
+// The same is so of what is taken over from another server.
+func TestIndexMemoryWhileUsesAreAdopted(t *testing.T) {
+	const uses = 6000
+	random := rand.New(rand.NewPCG(6, 6))
+	p := newPool(t, indexConfig(uses), engines(1, 4))
+	freshPrompts(p.Balancer, random, 1, uses/20, 30)
+	known := p.RecentUses(0, nil)
+	for n := 0; n < len(known); known = p.RecentUses(0, known) {
+		n = len(known)
+	}
+	p.SetEndpoints(engines(2, 4))
+	for i := range known {
+		known[i].Hash++ // other prompts
+	}
+	for from := 0; from < len(known); {
+		if from = p.AdoptUses(time.Second, 1, known, from); p.Uses() > uses {
+			t.Fatalf("the index has %d uses", p.Uses())
+		}
+	}
+}
+
+func fresh(random *rand.Rand, blocks int) *balance.Request {
+	r := &balance.Request{Blocks: make([]uint64, blocks), Input: blocks << 8}
+	for d := range r.Blocks {
+		r.Blocks[d] = random.Uint64()
+	}
+	return r
 }
 
 func heap() int64 {

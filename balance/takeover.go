@@ -115,6 +115,7 @@ func (b *Balancer) AdoptUses(now Instant, at int, uses []Use, from int) (next in
 	if !b.config.usesIndex() {
 		return len(uses)
 	}
+	defer b.trimOthers(usesAtOnce)
 	newer := b.index.lastOf(l, uses[:from])
 	next = min(len(uses), from+usesAtOnce)
 	for _, u := range uses[from:next] {
