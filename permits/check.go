@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 )
 
 // Check compares every sum and index of the pool with what can be counted, and returns all that is wrong.
@@ -19,12 +20,11 @@ func (p *Pool) Check() error {
 	for i := range p.pendingRetries {
 		p.pendingRetries[i].check(fail)
 	}
-	p.dispatchedAt, p.declined = now, 0
 	n, standIns, waiting := 0, 0, map[uint64]int{}
 	for it := range p.queue.Items() {
 		n++
 		w := it.Value.(*waiter)
-		p.checkWaiterLocked(w, fail)
+		p.checkWaiterLocked(now, w, fail)
 		if !w.excluded.none() {
 			waiting[w.excluded.key()]++
 		}
@@ -116,15 +116,26 @@ func (p *Pool) checkSlotsLocked(fail failFunc) {
 }
 
 // checkWaiterLocked checks that a waiter is not resolved, has an endpoint to wait for, and is beside no slot that it could
-// use.
-func (p *Pool) checkWaiterLocked(w *waiter, fail failFunc) {
+// use, unless it declines that.
+func (p *Pool) checkWaiterLocked(now time.Duration, w *waiter, fail failFunc) {
 	if w.resolved {
 		fail("a request of account %q waits though it was resolved", w.item.Account)
 	}
 	if !p.hasEndpointLocked(w.avoid, &w.excluded) {
 		fail("a request of account %q has no endpoint to wait for", w.item.Account)
 	}
-	if !p.blocked && !p.queue.AtCap(&w.item) && p.acceptLocked(&w.item) {
-		fail("a request of account %q waits beside a free slot of endpoint %q", w.item.Account, p.order[w.chosen.At].ID)
+	if p.blocked || p.queue.AtCap(&w.item) || w.leaving(now) || p.declinesLocked(now, w) {
+		return
 	}
+	for _, e := range p.order {
+		if e.free() > 0 && !avoided(w.avoid, &w.excluded, e) {
+			fail("a request of account %q waits beside a free slot of endpoint %q", w.item.Account, e.ID)
+			return
+		}
+	}
+}
+
+// declinesLocked reports whether a waiter has declined a slot, and a timer will offer it those that are free when it declines no longer.
+func (p *Pool) declinesLocked(now time.Duration, w *waiter) bool {
+	return w.declinesUntil != 0 && p.declineTimer != nil && p.declineEnds <= max(w.declinesUntil, now)
 }

@@ -339,6 +339,34 @@ func TestLeaveWhileDeclining(t *testing.T) {
 	})
 }
 
+// A request that declined a slot waits until its timer ends, also once it would not prefer another endpoint any more. Checks look at that, and
+// offer it nothing.
+func TestCheckOffersNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := config()
+		c.Balance = balance.Config{Policy: balance.PrefixAffinity, LoadFactor: 100, IndexBytes: 64 << 10, MaxAge: time.Hour}
+		c.PreferWait = preferWait
+		p := newPool(t, c, fleet(2, 1)...)
+		r := patient("a")
+		r.Balance = &balance.Request{Input: 4 << 10, Blocks: []uint64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}}
+		held := take(t, p, r)
+		done := start(t.Context(), p, r)
+		for range 4 {
+			wantWaiting(t, done)
+			check(t, p)
+			p.ForgetCache(held.Endpoint())
+			time.Sleep(preferWait / 4)
+		}
+		synctest.Wait()
+		got := <-done
+		if got.permit.Endpoint() == held.Endpoint() || got.permit.Queued() != preferWait {
+			t.Errorf("got %s after %v", got.permit.Endpoint(), got.permit.Queued())
+		}
+		got.permit.Release()
+		held.Release()
+	})
+}
+
 // An engine that lies about its cache changes where requests go, and nothing else.
 func TestCacheReportsBreakNoLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -176,11 +176,14 @@ func (p *Pool) dispatchLocked(now time.Duration) {
 	p.trackFullLocked(now)
 }
 
+// leaving reports whether the waiter's goroutine is about to take it out of the queue.
+func (w *waiter) leaving(now time.Duration) bool { return w.waitUntil <= now || w.ctx.Err() != nil }
+
 // acceptLocked reports whether a waiter can use a free slot, and notes the endpoint, which it is granted if it is next.
 func (p *Pool) acceptLocked(it *fairqueue.Item) bool {
 	w := it.Value.(*waiter)
-	if w.waitUntil <= p.dispatchedAt || w.ctx.Err() != nil {
-		return false // its goroutine is about to take it out of the queue; the slot would only come back
+	if w.leaving(p.dispatchedAt) {
+		return false // the slot would only come back
 	}
 	w.chosen = p.chooseLocked(p.dispatchedAt, w.balance, w.avoid, &w.excluded)
 	return w.chosen.At != balance.None && !p.declineLocked(p.dispatchedAt, w, w.chosen)
