@@ -1,6 +1,10 @@
 package balance
 
-import "time"
+import (
+	"cmp"
+	"slices"
+	"time"
+)
 
 // Scan chooses as the policies are meant, by a look at each endpoint: the model of what Balancer does without.
 type Scan struct {
@@ -26,7 +30,7 @@ func (s *Scan) Choose(now Instant, r *Request, barred []bool) Choice {
 	case Score:
 		return s.score(now, r, barred)
 	case AdapterAffinity:
-		return Choice{At: s.fewest(barred), Prefers: None, Why: AdapterNew}
+		return Choice{At: s.fewest(barred), Prefers: None} // of adapters that no endpoint has; see GoodAdapterChoice
 	}
 	return s.leastLoaded(barred)
 }
@@ -160,4 +164,44 @@ func (s *Scan) score(now Instant, r *Request, barred []bool) Choice {
 		}
 	}
 	return Choice{At: best, Prefers: None, Why: Scored}
+}
+
+// GoodAdapterChoice reports whether a choice is one that AdapterAffinity may make: of the endpoints that have the adapter in memory and room for
+// it, the best; else one that names it; else the one with the fewest adapters. It prefers the best of the full ones that would be better.
+func (s *Scan) GoodAdapterChoice(r *Request, barred []bool, c Choice) bool {
+	var open, full []*place
+	for at := range s.endpoints {
+		p := s.endpoints[at].adapters.places[r.Adapter]
+		switch {
+		case p == nil || p.pending >= max(s.config.AdapterPending, 1):
+		case s.Balancer.open(at, barred):
+			open = append(open, p)
+		case s.endpoints[at].Up && (barred == nil || !barred[at]):
+			full = append(full, p)
+		}
+	}
+	best := false // an open one has it in memory
+	for _, p := range open {
+		best = best || p.loaded
+	}
+	switch {
+	case len(open) > 0 && (c.Why != Adapter || !s.amongBest(open, c.At)), len(open) == 0 && c.At != s.fewest(barred):
+		return false
+	case c.Prefers != None:
+		return !best && s.amongBest(full, c.Prefers)
+	case len(open) > 0:
+		full = slices.DeleteFunc(full, func(p *place) bool { return !p.loaded })
+	}
+	return best || len(full) == 0
+}
+
+// amongBest reports whether an endpoint is one of the places, and none that has the adapter in memory is better: it has more requests for it
+// pending, or had one more recently, or fewer adapters, or less load.
+func (s *Scan) amongBest(places []*place, at int) bool {
+	i := slices.IndexFunc(places, func(p *place) bool { return p.of.at == at })
+	return i >= 0 && !slices.ContainsFunc(places, func(p *place) bool {
+		q := places[i]
+		order := cmp.Or(cmp.Compare(p.pending, q.pending), cmp.Compare(p.used, q.used))
+		return p.loaded && (!q.loaded || order > 0 || order == 0 && s.fewerAdapters(p.of.at, at))
+	})
 }

@@ -87,17 +87,32 @@ func states(loads ...int) []balance.State {
 	return list
 }
 
-// A request of which nothing is known goes to the least loaded endpoint, by each policy.
+// A request of which nothing is known goes to the least loaded endpoint, or to the next in turn, or to that of the key 0, by each policy.
 func TestUnknownRequest(t *testing.T) {
-	for policy := balance.LeastLoaded; policy <= balance.Score; policy++ {
-		p := newPool(t, balance.Config{Policy: policy, LoadFactor: 1.25, IndexBytes: 1 << 20, Weights: balance.Weights{Prefix: 3, Load: 1, Latency: 1}}, engines(2, 4))
-		c := p.Choose(0, nil, nil)
-		if c.At == none {
-			t.Errorf("policy %d chooses nothing", policy)
-			continue
+	weights := balance.Weights{Prefix: 3, Load: 1, Latency: 1}
+	for policy, want := range map[balance.Policy]balance.Choice{
+		balance.LeastLoaded:        {At: 2, Prefers: none, Why: balance.Load},
+		balance.RoundRobin:         {At: 0, Prefers: none, Why: balance.Turn},
+		balance.WeightedRoundRobin: {At: 0, Prefers: none, Why: balance.Turn},
+		balance.LeastLatency:       {At: 2, Prefers: none, Why: balance.Latency},
+		balance.ConsistentHash:     {},
+		balance.PrefixAffinity:     {At: 2, Prefers: none, Why: balance.PrefixNone},
+		balance.AdapterAffinity:    {At: 2, Prefers: none, Why: balance.Load},
+		balance.Score:              {At: 2, Prefers: none, Why: balance.Scored},
+	} {
+		p := newPool(t, balance.Config{Policy: policy, LoadFactor: 1.25, IndexBytes: 1 << 20, Weights: weights}, engines(4, 4))
+		for at, load := range []int{2, 3, 1, 3} {
+			p.update(at, busy(load))
 		}
-		p.Granted(0, c.At, nil)
-		p.Released(c.At, p.list[c.At].ID, nil)
+		c := p.Choose(0, nil, nil)
+		if policy == balance.ConsistentHash {
+			want = p.Choose(0, &balance.Request{}, nil)
+		}
+		if c != want {
+			t.Errorf("%v: %s, want %s", policy, text(c), text(want))
+		}
+		p.take(c.At, nil)
+		p.release(c.At, nil)
 	}
 }
 

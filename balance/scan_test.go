@@ -127,7 +127,7 @@ func (f *fleetOf) update(at int, s balance.State) {
 func (f *fleetOf) request() *balance.Request {
 	r := &balance.Request{Input: f.IntN(20_000)}
 	if f.config.Policy == balance.AdapterAffinity {
-		r.Adapter = fmt.Sprint("adapter", f.Uint64()) // which no endpoint has
+		r.Adapter = f.adapter()
 	}
 	shared, conversation := f.IntN(6), uint64(f.IntN(40))
 	for d := range uint64(f.IntN(24)) {
@@ -138,6 +138,14 @@ func (f *fleetOf) request() *balance.Request {
 		r.Blocks = append(r.Blocks, hash)
 	}
 	return r
+}
+
+// adapter returns one that no endpoint has, or one of those that many have.
+func (f *fleetOf) adapter() string {
+	if f.IntN(3) == 0 {
+		return fmt.Sprint("new", f.Uint64())
+	}
+	return fmt.Sprint("adapter", f.IntN(1+f.IntN(12)))
 }
 
 // barred returns endpoints that a request must not get: often none, and sometimes all.
@@ -175,7 +183,15 @@ func (f *fleetOf) event(n int) {
 		f.b.Resize(at, f.list[at].Slots)
 		f.update(at, balance.State{Load: f.states[at].Load, Free: max(0, f.list[at].Slots-f.states[at].Load), Up: true})
 	case 5:
-		f.b.ForgetAdapters(at)
+		names := []string{f.adapter(), f.adapter(), f.adapter()}
+		switch f.IntN(4) {
+		case 0:
+			f.b.ForgetAdapters(at)
+		case 1:
+			f.b.UseAdapters(at, names)
+		default:
+			f.b.SetAdapters(at, names, f.IntN(2) == 0)
+		}
 	case 6, 7, 8, 9, 10:
 		f.b.FirstByte(f.now-f.delay(), at, f.IntN(20_000), time.Duration(f.IntN(1<<(20+f.IntN(12)))))
 	case 11, 12, 13: // as was expected, or somewhat later
@@ -220,7 +236,11 @@ func (f *fleetOf) release(i int) {
 func (f *fleetOf) choose(r *balance.Request, barred []bool) int {
 	want := f.model.Choose(f.now, r, barred)
 	got := f.b.Choose(f.now, r, barred)
-	if got != want && (f.config.Policy != balance.AdapterAffinity || got.At != want.At) {
+	if f.config.Policy == balance.AdapterAffinity {
+		if !f.model.GoodAdapterChoice(r, barred, got) {
+			f.Fatalf("%s for %s", text(got), r.Adapter)
+		}
+	} else if got != want {
 		f.Fatalf("%s, want %s", text(got), text(want))
 	}
 	f.chosen[got.At]++

@@ -104,11 +104,20 @@ func FuzzPrompt(f *testing.F) {
 		f.Add([]byte(body), 2)
 	}
 	f.Fuzz(func(t *testing.T, body []byte, messages int) {
-		p, whole, beginning := openai.ReadPrompt(body), 0, 0
-		p.Text(func(piece []byte) bool { whole += len(piece); return true })
-		p.Beginning(messages, func(piece []byte) { beginning += len(piece) })
-		if whole > len(body) || beginning > whole {
-			t.Errorf("a prompt of %d bytes, and a beginning of %d, in a body of %d", whole, beginning, len(body))
+		var whole, beginning bytes.Buffer
+		collect := func(into *bytes.Buffer) func([]byte) {
+			return func(piece []byte) {
+				if !bytes.Contains(body, piece) {
+					t.Errorf("%q is not of the body", piece)
+				}
+				into.Write(piece)
+			}
+		}
+		p := openai.ReadPrompt(body)
+		p.Text(func(piece []byte) bool { collect(&whole)(piece); return true })
+		p.Beginning(messages, collect(&beginning))
+		if whole.Len() > len(body) || !bytes.HasPrefix(whole.Bytes(), beginning.Bytes()) {
+			t.Errorf("the prompt is %q, and begins with %q", &whole, &beginning)
 		}
 	})
 }
