@@ -41,6 +41,15 @@ func BenchmarkAdapters(b *testing.B) {
 			}
 		}
 	})
+	f("loaded by all", false, func(f *adapterFleet, requests []*balance.Request) {
+		for i := range requests {
+			requests[i] = requests[0]
+		}
+		for at := range endpoints {
+			f.grant(at, requests[0])
+			f.release(at, requests[0])
+		}
+	})
 	f("listed by all", true, func(f *adapterFleet, requests []*balance.Request) {
 		var names []string
 		for _, r := range requests {
