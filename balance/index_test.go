@@ -202,8 +202,8 @@ func TestIndexMemoryReused(t *testing.T) {
 	runtime.KeepAlive(b)
 }
 
-// The memory of the index is bounded while endpoints are added one by one, each of which gets prompts only until the next is there. What one
-// prompt makes the others forget is little.
+// The memory of the index is bounded while endpoints are added one by one, each of which gets prompts only until the next is there. A prompt
+// makes the others forget little.
 func TestIndexMemoryWhileEndpointsAreAdded(t *testing.T) {
 	const uses, blocks = 6000, 30
 	random := rand.New(rand.NewPCG(5, 5))
