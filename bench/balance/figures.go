@@ -16,7 +16,7 @@ type Figures struct {
 	Goodput  float64 // requests a second whose TTFT was within the objective
 	Served   float64 // requests a second, while others arrived
 	Refused  float64 // share of the requests
-	Jain     float64 // of what accounts got while they had requests waiting; NaN: never two had
+	Jain     float64 // of what accounts got, by cost, while they had requests waiting; NaN: never two had
 	PeakOver int     // most requests that an engine had above its slots
 }
 
@@ -32,7 +32,7 @@ type figures struct {
 	waiting [accounts]int
 	window  time.Duration       // its end
 	paused  [accounts]bool      // had nothing waiting at some time in the window
-	permits [accounts]float64   // in the window, after a wait
+	used    [accounts]float64   // in the window, by requests that had waited: their cost
 	got     [accounts][]float64 // in each window with a backlog, relative to the mean of the accounts that had one
 }
 
@@ -51,16 +51,16 @@ func (f *figures) waitingAll() (n int) {
 func (f *figures) advance(now time.Duration) {
 	for ; f.window <= now; f.window += jainWindow {
 		var sum, n float64
-		for i := range f.permits {
+		for i := range f.used {
 			if !f.paused[i] {
-				sum, n = sum+f.permits[i], n+1
+				sum, n = sum+f.used[i], n+1
 			}
 		}
-		for i := range f.permits {
+		for i := range f.used {
 			if !f.paused[i] && n > 1 && sum > 0 {
-				f.got[i] = append(f.got[i], f.permits[i]*n/sum)
+				f.got[i] = append(f.got[i], f.used[i]*n/sum)
 			}
-			f.paused[i], f.permits[i] = f.waiting[i] == 0, 0
+			f.paused[i], f.used[i] = f.waiting[i] == 0, 0
 		}
 	}
 }
@@ -70,14 +70,13 @@ func (f *figures) arrive(now time.Duration, account int) {
 	f.waiting[account]++
 }
 
-func (f *figures) leave(now time.Duration, account int, waited bool) {
+// leave notes that a request does not wait any more. The cost is 0 if it had not waited, or got no slot.
+func (f *figures) leave(now time.Duration, account int, cost float64) {
 	f.advance(now)
 	if f.waiting[account]--; f.waiting[account] == 0 {
 		f.paused[account] = true
 	}
-	if waited {
-		f.permits[account]++
-	}
+	f.used[account] += cost
 }
 
 // jain is Jain's index of what accounts got while they had requests waiting: of each, the mean over its windows. Accounts with few windows

@@ -21,6 +21,9 @@ var update = flag.Bool("update", false, "measure all policies at all loads, and 
 
 const docs = "../../docs"
 
+// seedCount is how many seeds the figures of the page are of.
+const seedCount = 7
+
 func simulate(t *testing.T, c Config) (f Figures) {
 	t.Helper()
 	synctest.Test(t, func(*testing.T) { f = Simulate(c) })
@@ -51,7 +54,7 @@ func TestIndexBesideOracle(t *testing.T) {
 	}
 }
 
-// TestBalancingPage writes the figures of the page. They are medians of three seeds: in saturation, a small change of times changes much.
+// TestBalancingPage writes the figures of the page. They are medians of seven seeds: in saturation, a small change of times changes much.
 func TestBalancingPage(t *testing.T) {
 	page := filepath.Join(docs, "balancing.md")
 	text, err := os.ReadFile(page)
@@ -88,11 +91,12 @@ type measured struct {
 	traffic     string
 	contestants []Contestant
 	figures     map[string][]Figures // by contestant and load
+	leastJain   float64              // of any seed by the index; +Inf: none
 }
 
 // measure measures one traffic, of which there is one for each seed.
 func measure(t *testing.T, seeds []Workload, contestants []Contestant) *measured {
-	all := &measured{seeds[0].Name, contestants, map[string][]Figures{}}
+	all := &measured{seeds[0].Name, contestants, map[string][]Figures{}, math.Inf(1)}
 	for _, c := range contestants {
 		for _, load := range Loads() {
 			t.Log(all.traffic, c.Name, load)
@@ -102,7 +106,9 @@ func measure(t *testing.T, seeds []Workload, contestants []Contestant) *measured
 				if f.PeakOver > 0 {
 					t.Fatalf("%s, %s at %.2f: %d requests beyond the slots", all.traffic, c.Name, load, f.PeakOver)
 				}
-				runs = append(runs, f)
+				if runs = append(runs, f); c.Name == indexName && f.Jain < all.leastJain {
+					all.leastJain = f.Jain
+				}
 			}
 			all.figures[c.Name] = append(all.figures[c.Name], summary(runs))
 		}
@@ -110,7 +116,7 @@ func measure(t *testing.T, seeds []Workload, contestants []Contestant) *measured
 	return all
 }
 
-// summary returns the median of each figure, and the least of Jain's index.
+// summary returns the median of each figure; that of Jain's index if accounts had to wait in all runs.
 func summary(runs []Figures) (f Figures) {
 	of := func(figure func(*Figures) float64) float64 {
 		var list []float64
@@ -122,11 +128,9 @@ func summary(runs []Figures) (f Figures) {
 	}
 	f.Hits, f.TTFT50 = of(func(f *Figures) float64 { return f.Hits }), of(func(f *Figures) float64 { return f.TTFT50 })
 	f.TTFT99, f.Goodput = of(func(f *Figures) float64 { return f.TTFT99 }), of(func(f *Figures) float64 { return f.Goodput })
-	f.Loaded, f.Jain = of(func(f *Figures) float64 { return f.Loaded }), math.NaN()
-	for _, r := range runs {
-		if math.IsNaN(f.Jain) || r.Jain < f.Jain {
-			f.Jain = r.Jain
-		}
+	f.Loaded, f.Jain = of(func(f *Figures) float64 { return f.Loaded }), of(func(f *Figures) float64 { return f.Jain })
+	if slices.ContainsFunc(runs, func(r Figures) bool { return math.IsNaN(r.Jain) }) {
+		f.Jain = math.NaN()
 	}
 	return f
 }
@@ -134,7 +138,7 @@ func summary(runs []Figures) (f Figures) {
 // figuresText measures, draws the charts, and returns the tables.
 func figuresText(t *testing.T) string {
 	var seeds [4][]Workload
-	for seed := uint64(1); seed <= 3; seed++ {
+	for seed := uint64(1); seed <= seedCount; seed++ {
 		w, err := Workloads(seed)
 		if err != nil {
 			t.Fatal(err)
@@ -174,13 +178,13 @@ func (m *measured) aims() string {
 			fair = min(fair, index.Jain)
 		}
 	}
-	return fmt.Sprintf("%.3f\t%.3f\t%.3f\n", hits, ttft, fair)
+	return fmt.Sprintf("%.3f\t%.3f\t%.3f (%.3f)\n", hits, ttft, fair, m.leastJain)
 }
 
 // columns makes the rows of the table of aims from a line for each traffic.
 func columns(lines string) string {
 	rows := []string{
-		"cached tokens ÷ the oracle's | at least 0.95", "median time to first token ÷ the oracle's | at most 1.1", "Jain's index | at least 0.98",
+		"cached tokens ÷ the oracle's | at least 0.95", "median time to first token ÷ the oracle's | at most 1.1", "Jain's index (and of the least fair seed) | at least 0.98",
 	}
 	for _, line := range strings.Split(strings.TrimSpace(lines), "\n") {
 		for i, cell := range strings.Split(line, "\t") {

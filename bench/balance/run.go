@@ -189,8 +189,8 @@ func (r *run) acquire(i int) {
 // start sends a request to its engine.
 func (r *run) start(g *grant) {
 	q, s := &r.Traffic.Requests[g.index], &r.ended[g.index]
-	r.figures.leave(r.now(), q.Account, g.err == nil && g.permit.Queued() > 0)
 	if g.err != nil {
+		r.figures.leave(r.now(), q.Account, 0)
 		s.refused = true
 		return
 	}
@@ -198,6 +198,11 @@ func (r *run) start(g *grant) {
 	s.engine, _ = strconv.Atoi(g.permit.Endpoint())
 	e := r.engines[s.engine]
 	s.job = e.begin(r.now(), q)
+	cost := 0.0
+	if g.permit.Queued() > 0 {
+		cost = s.use(q).Input + s.use(q).Output
+	}
+	r.figures.leave(r.now(), q.Account, cost)
 	r.figures.over = max(r.figures.over, e.running-r.Timing.Slots)
 	s.ttft = s.first - r.arrival(g.index)
 	heap.Push(&r.ends, end{s.first, g.index, true})
@@ -212,7 +217,12 @@ func (r *run) happen(e end) {
 		return
 	}
 	r.engines[s.engine].end(&s.job, q)
-	s.permit.ReleaseUsed(permits.Used{Input: float64(q.Input-s.cached) + cachedCost*float64(s.cached), Output: outputCost * float64(q.Output)})
+	s.permit.ReleaseUsed(s.use(q))
+}
+
+// use is what a request costs its account.
+func (s *served) use(q *Request) permits.Used {
+	return permits.Used{Input: float64(q.Input-s.cached) + cachedCost*float64(s.cached), Output: outputCost * float64(q.Output)}
 }
 
 // These are the costs of tokens, relative to one of a prompt that is not cached: those of models without a price.
