@@ -49,9 +49,9 @@ func open(t *testing.T, address, settings string, env sinks.Environment) *kafka.
 func address(c *kfake.Cluster) string { return c.ListenAddrs()[0] }
 
 // read returns the records of the topic, once there are n.
-func read(t *testing.T, c *kfake.Cluster, n int) []*kgo.Record {
+func read(t *testing.T, address string, n int) []*kgo.Record {
 	t.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.ConsumeTopics(topic))
+	client, err := kgo.NewClient(kgo.SeedBrokers(address), kgo.ConsumeTopics(topic))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,12 +66,12 @@ func read(t *testing.T, c *kfake.Cluster, n int) []*kgo.Record {
 }
 
 // has checks that the topic has the events from one number up to another, each once after repeated ones are removed.
-func has(t *testing.T, c *kfake.Cluster, from, to int) {
+func has(t *testing.T, address string, from, to int) {
 	t.Helper()
 	var ids []string
 	testkit.WaitFor(t, "all events", func() bool {
 		ids = nil
-		for _, r := range read(t, c, to-from) {
+		for _, r := range read(t, address, to-from) {
 			ids = append(ids, string(r.Key))
 		}
 		slices.Sort(ids)
@@ -88,7 +88,7 @@ func TestRecords(t *testing.T) {
 	sink := open(t, address(c), "", sinks.Environment{})
 	b := sinktest.Batch(t, 0, 500)
 	sinktest.Send(t, sink, b)
-	records := read(t, c, 500)
+	records := read(t, address(c), 500)
 	if len(records) != 500 {
 		t.Fatalf("%d records", len(records))
 	}
@@ -97,10 +97,10 @@ func TestRecords(t *testing.T) {
 	if r := records[i]; string(r.Value) != string(b.Line(0)) || !r.Timestamp.Equal(first.Time.Truncate(time.Millisecond)) {
 		t.Errorf("got %s at %v", r.Value, r.Timestamp)
 	}
-	has(t, c, 0, 500)
+	has(t, address(c), 0, 500)
 	sinktest.Send(t, sink, b) // an event that is repeated is in the same partition
 	partitions := map[string]int32{}
-	for _, r := range read(t, c, 1000) {
+	for _, r := range read(t, address(c), 1000) {
 		if p, seen := partitions[string(r.Key)]; seen && p != r.Partition {
 			t.Fatalf("event %s is in the partitions %d and %d", r.Key, p, r.Partition)
 		}
@@ -133,7 +133,7 @@ func TestAwayAtStartAndInBetween(t *testing.T) {
 	}
 	c.Control(func(kmsg.Request) (kmsg.Response, error, bool) { refuse = false; return nil, nil, false })
 	sinktest.Send(t, sink, sinktest.Batch(t, 10, 20))
-	has(t, c, 0, 20)
+	has(t, address(c), 0, 20)
 }
 
 // A broker that takes a batch and ends before it says so gets the batch again.
@@ -145,7 +145,7 @@ func TestTakenAndDead(t *testing.T) {
 		proxied.InjectNext(faultproxy.Fault{Kind: faultproxy.Reset, Way: faultproxy.ToClient, At: int64(100 * i)})
 		sinktest.Send(t, sink, sinktest.Batch(t, i*10, i*10+15))
 	}
-	has(t, c, 0, 55)
+	has(t, address(c), 0, 55)
 }
 
 // A broker that does not answer holds a batch no longer than the shipper wants. One that answers slowly gets it, and each event is there.
@@ -174,7 +174,7 @@ func TestSilentAndSlowBroker(t *testing.T) {
 	if err := <-sent; err != nil {
 		t.Errorf("a slow broker: %v", err)
 	}
-	has(t, c, 0, 30)
+	has(t, address(c), 0, 30)
 }
 
 // A broker refuses all records of a partition for one of them, or for the sum of them: only a record that came alone is at fault.
