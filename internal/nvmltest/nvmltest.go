@@ -18,12 +18,17 @@ import (
 //go:embed testdata/nvml.c
 var source []byte
 
-// H200 is a machine with one H200; A100MIG has two A100, of which one is divided into two MIG instances.
+// H200 is a machine with one H200; A100MIG has two A100, of which one is divided into two MIG instances. The last two were recorded from GPUs:
+// two A5000 with an engine, and an A100 that is divided into four MIG instances.
 var (
 	//go:embed testdata/h200.txt
 	H200 string
 	//go:embed testdata/a100-mig.txt
 	A100MIG string
+	//go:embed testdata/a5000-recorded.txt
+	RecordedA5000 string
+	//go:embed testdata/a100-recorded.txt
+	RecordedA100 string
 )
 
 // UUIDs of these machines.

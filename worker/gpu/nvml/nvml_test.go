@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -163,6 +164,38 @@ func TestMIG(t *testing.T) {
 	if len(first.Processes) != 1 || first.Processes[0].GPUInstance != 1 || first.Processes[0].Compute != 0 {
 		t.Errorf("processes %+v", first.Processes)
 	}
+}
+
+// Readings that were recorded from GPUs: without ECC and with a process of an engine, and of a divided GPU with a driver that knows no recovery
+// action.
+func TestRecordedGPUs(t *testing.T) {
+	nvmltest.NewMachine(t, nvmltest.RecordedA5000)
+	r := start(t, "-library", nvmltest.Library(t)).reading()
+	if r.Driver != "590.44.01" || r.CUDA != "13.1" || len(r.GPUs) != 2 {
+		t.Fatalf("%+v", r)
+	}
+	wantGPU(t, r.GPUs[0], gpu.GPU{
+		UUID: "GPU-12345678-aaaa-bbbb-cccc-0123456789ab", Name: "NVIDIA RTX A5000", MemoryTotal: 24564 << 20, MemoryUsed: 22437 << 20,
+		Utilization: of[uint32](0), Power: of(6.41), PowerLimit: of(230.0), Temperature: of[uint32](13), SMClock: of[uint32](210), MemoryClock: of[uint32](405),
+		ClockReasons: of[uint64](1),
+		Processes:    []gpu.Process{{PID: 100477, Memory: of[uint64](22430 << 20), GPUInstance: gpu.NoInstance, Compute: gpu.NoInstance}},
+	})
+	nvmltest.NewMachine(t, nvmltest.RecordedA100)
+	r = start(t, "-library", nvmltest.Library(t)).reading()
+	if r.Driver != "535.54.03" || r.CUDA != "12.2" || len(r.GPUs) != 1 {
+		t.Fatalf("%+v", r)
+	}
+	want := gpu.GPU{
+		UUID: "GPU-513536b6-7d19-9063-b049-1e69664bb298", Name: "NVIDIA A100-SXM4-80GB", MemoryTotal: 81920 << 20, MemoryUsed: 50 << 20,
+		Power: of(67.03), PowerLimit: of(500.0), Temperature: of[uint32](27), MemoryTemperature: of[uint32](44), SMClock: of[uint32](1275), MemoryClock: of[uint32](1593),
+		ClockReasons: of[uint64](0), ECC: &gpu.ECC{}, MIG: true,
+	}
+	for i := range uint32(4) {
+		want.Instances = append(want.Instances, gpu.Instance{
+			UUID: fmt.Sprint("MIG-00000000-0000-5000-8000-00000000000", 3+i), GPUInstance: 3 + i, MemoryTotal: 19968 << 20, MemoryUsed: 12 << 20,
+		})
+	}
+	wantGPU(t, r.GPUs[0], want)
 }
 
 func TestHealthFigures(t *testing.T) {
