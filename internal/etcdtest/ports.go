@@ -13,8 +13,8 @@ import (
 // Ports are reserved in blocks, below those that the kernel assigns to listeners on port 0.
 const (
 	firstPort = 12000
-	blocks    = 100
-	blockSize = 200
+	blocks    = 40
+	blockSize = 500 // more than the tests of any package take, since a server that is stopped may want its port back
 )
 
 // block is a range of ports that no other test process uses while this one lives: the process that listens on the first port
