@@ -98,11 +98,16 @@ func TestHopLostWhileQueued(t *testing.T) {
 	for _, l := range losses() {
 		c := f.BeginChat(chat(l.model, 2, true), "x-request-id: "+l.id())
 		testkit.WaitFor(t, "the request to wait in fra", func() bool { return f.Pool("fra", "demo").Queued == 1 })
+		lost := time.Now()
 		heal := l.inject(f)
 		if l.first() && l.fault.Kind != faultproxy.Stall { // it may wait in fra again, or find its first place taken
 			testkit.WaitFor(t, "the request to be elsewhere", func() bool {
 				got, _ := f.events(l.id())
 				return slices.Contains(got, "forward ams-1 client_gone")
+			})
+			testkit.WaitFor(t, "fra to know that its first place is not needed", func() bool {
+				oldest := f.Pool("fra", "demo").Queue.OldestMillis
+				return oldest == nil || time.Duration(*oldest)*time.Millisecond < time.Since(lost)
 			})
 			release()
 		}
