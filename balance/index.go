@@ -218,8 +218,8 @@ func (x *index) unlink(i int32) {
 	}
 }
 
-// longest returns how many of the first blocks some endpoint has for which test is true, and the least loaded of those that have so many.
-// The first blocks are known to be had by one.
+// longest returns the most blocks of the prompt's beginning that an endpoint has for which test is true, and the least loaded endpoint that has
+// them. One is known to have the first blocks; if none has more, it returns None.
 func (b *Balancer) longest(now Instant, blocks []uint64, known int, test func(b *Balancer, at int) bool) (matched, at int) {
 	low, high := known, min(len(blocks), MaxBlocks) // low blocks are had, high+1 are not
 	for low < high {

@@ -73,9 +73,9 @@ func (p *Pool) updateBalanceLocked(e *endpoint) {
 	}
 }
 
-// declineLocked reports whether a request that waits declines the endpoint of a choice, since it prefers another. It does so for
-// PreferWait after the first slot that it was offered, while the slot goes to others, and takes any afterwards. It keeps half of the time
-// that it may still wait for that, or it could be refused beside a free slot.
+// declineLocked reports whether a request that waits declines the endpoint of a choice, since it prefers another. It does so
+// for PreferWait from its first offer, while others take those slots; then it takes any. It declines for half of the time that it may still wait at
+// most, or it could be refused beside a free slot.
 func (p *Pool) declineLocked(now time.Duration, w *waiter, c balance.Choice) bool {
 	if c.Prefers == balance.None || p.config.PreferWait <= 0 || p.declined >= maxDeclined || p.noDecline {
 		return false

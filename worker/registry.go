@@ -17,7 +17,7 @@ type Registry struct {
 	Set func(Registration)
 	// Stored waits until the last Set stands where others see it, or ctx ends.
 	Stored func(ctx context.Context) error
-	// InFlight returns how many requests servers of the colo may still have on the engine, or more.
+	// InFlight returns an upper bound on the requests that servers of the colo still have on the engine.
 	InFlight func(ctx context.Context) (int, error)
 	// PoolOf returns the pool that the document of a model names; "" if there is no such document. nil = it cannot be known.
 	PoolOf func(ctx context.Context, model string) (string, error)

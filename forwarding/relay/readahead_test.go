@@ -185,11 +185,11 @@ func TestExchangeEndsBeforeSlowClient(t *testing.T) {
 	t.Parallel()
 	for _, way := range clientWays {
 		for _, json := range []bool{false, true} {
+			if json && way == oldClient {
+				continue // JSON for clients of HTTP/1.0 is held until its end, so nothing is read ahead
+			}
 			t.Run(fmt.Sprintf("over %s, JSON %v", way, json), func(t *testing.T) {
 				t.Parallel()
-				if json && way == oldClient {
-					t.Skip("it would be held until its end")
-				}
 				want := events(fitting) + streamEnd
 				if json {
 					want = `{"choices":[],"x":"` + strings.Repeat("0123456789", fitting<<10/10) + `"}`
