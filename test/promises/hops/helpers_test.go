@@ -258,17 +258,32 @@ func (f *farFleet) refusals() (all [3]uint64) {
 // awaitWay waits until requests for a model come over ams to fra, as they do while neither server counts as silent. ams must be full.
 func (f *farFleet) awaitWay(model string) {
 	f.T.Helper()
-	forwards := func() (n int) {
-		for e, err := range journal.ReadDir(f.Entry.DataDir) {
-			if err == nil && e.Kind == analytics.KindForward && e.Node == "ams-1" && e.Phase == analytics.PhaseBegin {
-				n++
-			}
-		}
-		return n
-	}
 	testkit.WaitFor(f.T, "requests to come over ams to fra", func() bool {
-		before := forwards()
+		before := f.forwards()
 		a := f.RawChat(chat(model, 1, false))
-		return a.Header.Get("x-colonnade-colo-path") == "ams, fra" && (model != onward || forwards() > before)
+		return a.Header.Get("x-colonnade-colo-path") == "ams, fra" && (model != onward || f.forwards() > before)
 	})
+}
+
+// awaitQueuedWay is awaitWay with a full fra, whose queue must be empty.
+func (f *farFleet) awaitQueuedWay(model string) {
+	f.T.Helper()
+	testkit.WaitFor(f.T, "requests to come over ams to the queue of fra", func() bool {
+		before := f.forwards()
+		c := f.BeginChat(chat(model, 1, false))
+		testkit.WaitFor(f.T, "a request to wait in fra", func() bool { return f.Pool("fra", "demo").Queued == 1 })
+		c.Close()
+		testkit.WaitFor(f.T, "the queue of fra to be empty", func() bool { return f.Pool("fra", "demo").Queued == 0 })
+		return model != onward || f.forwards() > before
+	})
+}
+
+// forwards returns how many requests the server of ams has begun to forward.
+func (f *farFleet) forwards() (n int) {
+	for e, err := range journal.ReadDir(f.Entry.DataDir) {
+		if err == nil && e.Kind == analytics.KindForward && e.Node == "ams-1" && e.Phase == analytics.PhaseBegin {
+			n++
+		}
+	}
+	return n
 }
