@@ -26,14 +26,22 @@ type webPage struct {
 		APIKey  string `json:"apiKey"`
 		Listed  bool   `json:"listed"`
 	}
+	opened chan struct{} // a browser has asked for the page
 	report chan map[string]string
 }
 
 func servePage(t *testing.T) *webPage {
 	t.Helper()
-	p := &webPage{report: make(chan map[string]string, 1)}
+	p := &webPage{opened: make(chan struct{}, 1), report: make(chan map[string]string, 1)}
 	mux := http.NewServeMux()
-	mux.Handle("/", http.FileServer(http.Dir("browser")))
+	files := http.FileServer(http.Dir("browser"))
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case p.opened <- struct{}{}:
+		default:
+		}
+		files.ServeHTTP(w, r)
+	})
 	mux.Handle("/node_modules/", http.FileServer(http.Dir("js")))
 	mux.HandleFunc("/config", func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(p.config) })
 	mux.HandleFunc("/report", func(_ http.ResponseWriter, r *http.Request) {
@@ -69,8 +77,7 @@ func browser(t *testing.T) string {
 // open shows the page in a browser until it has reported its checks.
 func (p *webPage) open(t *testing.T, path string) {
 	t.Helper()
-	shown := testkit.Start(t, exec.Command(path, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
-		"--disable-background-networking", "--disable-component-update", "--user-data-dir="+t.TempDir(), p.url+"/"))
+	shown := p.show(t, path)
 	select {
 	case results := <-p.report:
 		if len(results) < 4 {
@@ -85,6 +92,24 @@ func (p *webPage) open(t *testing.T, path string) {
 		t.Errorf("the page has reported nothing: %s", shown.Output())
 	}
 	_ = shown.Stop(syscall.SIGTERM)
+}
+
+// show starts a browser with the page. On a busy machine, a headless Chromium sometimes starts and opens nothing; then another one is started.
+func (p *webPage) show(t *testing.T, path string) *testkit.Process {
+	t.Helper()
+	for range 3 {
+		shown := testkit.Start(t, exec.Command(path, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
+			"--disable-background-networking", "--disable-component-update", "--user-data-dir="+t.TempDir(), p.url+"/"))
+		select {
+		case <-p.opened:
+			return shown
+		case <-time.After(patience / 4):
+			t.Logf("the browser has not opened the page: %s", shown.Output())
+			_ = shown.Stop(syscall.SIGKILL)
+		}
+	}
+	t.Fatal("no browser has opened the page")
+	return nil
 }
 
 // The official SDK and fetch work in a page of a listed origin, which reads headers and refusals too. A page of another origin reaches

@@ -2,9 +2,11 @@
 # Installs the clients at their locked versions: js/node_modules, python/.venv,
 # python/frameworks/.venv and go/bin. Needs Node 20 or newer with npm, Python
 # 3.11 or newer with venv, and Go; PYTHON and GO name others than python3 and
-# go. Each part may take five minutes.
+# go. Each part may take five minutes. The file .installed says that all of
+# them are there: tests that run meanwhile would find half of a client.
 set -eu
 cd "$(dirname "$0")"
+rm -f .installed
 
 # wheels FOLDER FLAGS... installs FOLDER/requirements.txt into FOLDER/.venv.
 wheels() {
@@ -23,3 +25,4 @@ frameworks=$!
 wheels python
 (cd go && timeout 300 "${GO:-go}" build -o bin/queued .)
 wait $frameworks
+: >.installed
