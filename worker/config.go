@@ -38,7 +38,7 @@ type Config struct {
 	StopTimeout time.Duration // longest time from SIGTERM to SIGKILL
 	// StartTimeout is the time without a first answer after which an engine that the worker has started is ended; 0 = none.
 	StartTimeout time.Duration
-	HungAfter    time.Duration // time without an answer after which an engine counts as hung; 0 = DefaultHungAfter, and less = never
+	HungAfter    time.Duration // time without an answer after which an engine counts as hung; 0 = never
 
 	Admin          net.Listener      // of the admin pages, which Run closes; nil = none
 	AdminAddress   string            // at which others reach them; "" = that of the listener
@@ -48,7 +48,7 @@ type Config struct {
 	Logger         *slog.Logger      // nil = none
 }
 
-// DefaultHungAfter is the default of Config.HungAfter. Engines pause their health paths while they compile or load.
+// DefaultHungAfter is the default of colonnade register. Engines that are well pause their health paths for less, while they compile or load.
 const DefaultHungAfter = 2 * time.Minute
 
 // enginePrefix stands before each line of the engine's output.
@@ -68,9 +68,6 @@ func (c *Config) complete() error {
 		if c.ID, err = engines.EndpointID(c.URL); err != nil {
 			return err
 		}
-	}
-	if c.HungAfter == 0 {
-		c.HungAfter = DefaultHungAfter
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

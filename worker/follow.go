@@ -253,7 +253,7 @@ func (w *Worker) askAgain(ctx context.Context, q engines.Question) {
 
 // failure is for how long an engine has not answered its health path.
 type failure struct {
-	hungAfter time.Duration // less than 0 = never
+	hungAfter time.Duration // 0 = never
 	since     time.Time     // zero = it answers
 	now       time.Time
 	err       error
@@ -276,7 +276,7 @@ func (f *failure) checked(began, ended time.Time, err error) {
 // out reports whether the engine is to get no requests.
 func (f *failure) out() bool {
 	after := f.hungAfter / 2
-	if f.hungAfter < 0 {
+	if f.hungAfter == 0 {
 		after = DefaultHungAfter / 2
 	}
 	return f.failing() && (f.refused() || f.now.Sub(f.since) >= after)

@@ -258,9 +258,6 @@ func begin(t *testing.T, c Config, store *memory) *running {
 	if c.StopTimeout == 0 {
 		c.StopTimeout = testkit.Timeout
 	}
-	if c.HungAfter == 0 {
-		c.HungAfter = -1
-	}
 	var err error
 	if r.Worker, err = New(c); err != nil {
 		t.Fatal(err)

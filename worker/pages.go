@@ -47,7 +47,7 @@ type collector struct{ w *Worker }
 
 var (
 	descState     = prometheus.NewDesc("colonnade_worker_state", "1 for the state that the engine of this worker is in, 0 for all others.", []string{"state"}, nil)
-	descRestarts  = prometheus.NewDesc("colonnade_worker_restarts_total", "How many times the engine has ended by itself and was started again.", nil, nil)
+	descRestarts  = prometheus.NewDesc("colonnade_worker_restarts_total", "How many times the engine was started again, after it had ended by itself or hung.", nil, nil)
 	descIncidents = prometheus.NewDesc("colonnade_worker_incidents_total", "Incidents of the engine and its GPUs.", []string{"kind"}, nil)
 )
 

@@ -134,8 +134,8 @@ func TestFailure(t *testing.T) {
 	f(time.Minute, silent, 30*time.Second, true, false)
 	f(time.Minute, silent, time.Minute, true, true)
 	f(time.Minute, refused, 2*time.Second, true, false)
-	f(-1, silent, 59*time.Second, false, false)
-	f(-1, silent, time.Hour, true, false)
+	f(0, silent, 59*time.Second, false, false)
+	f(0, silent, time.Hour, true, false)
 }
 
 func TestSettingsAreChecked(t *testing.T) {

@@ -193,9 +193,6 @@ func (r *registering) complete() error {
 	c.Report = func(line string) { fmt.Fprintln(r.notes, notePrefix+command.Printable(line)) }
 	c.Stdout, c.Stderr = r.out, r.notes
 	c.NoModels, c.Version = !r.models, node.Version()
-	if c.HungAfter == 0 {
-		c.HungAfter = -1 // never
-	}
 	if err := r.setPlace(); err != nil {
 		return err
 	}

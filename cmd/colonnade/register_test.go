@@ -63,7 +63,7 @@ func TestFieldsOfRegister(t *testing.T) {
 	if !reflect.DeepEqual(r.c.Fields, want) || r.c.Key != "secret" {
 		t.Errorf("%v, key %s", r.c.Fields, r.c.Key)
 	}
-	if r.c.ID != "ip6-2001:db8::7-443/engine" || !strings.HasSuffix(r.c.Node, "-443") || r.c.Node == "-443" || r.c.HungAfter >= 0 {
+	if r.c.ID != "ip6-2001:db8::7-443/engine" || !strings.HasSuffix(r.c.Node, "-443") || r.c.Node == "-443" || r.c.HungAfter != 0 {
 		t.Errorf("%+v", r.c)
 	}
 }
