@@ -98,7 +98,7 @@ func (s *Server) answerQuestion(rc *fasthttp.RequestCtx, path string, token *hop
 	case hop.PathModelFacts:
 		answer = s.ModelFacts()
 	case hop.PathLearned:
-		s.answerLearned(rc)
+		s.answerLearned(rc, token.Source)
 		return
 	default:
 		answer = s.config.Owned(homes.Process{Node: token.Source, Boot: string(query.Peek(hop.ParamFrom))}, string(query.Peek(hop.ParamAbout)))
@@ -115,10 +115,12 @@ func answerJSON(rc *fasthttp.RequestCtx, body []byte) {
 	rc.SetBody(body)
 }
 
-// answerLearned answers what this server has learned of a pool.
-func (s *Server) answerLearned(rc *fasthttp.RequestCtx) {
+// answerLearned answers a server what this one has learned of a pool.
+func (s *Server) answerLearned(rc *fasthttp.RequestCtx, to string) {
 	query := rc.QueryArgs()
-	text := s.learned(string(query.Peek(hop.ParamPool)), time.Now(), query.GetUintOrZero(hop.ParamBytes))
+	pool := string(query.Peek(hop.ParamPool))
+	text := s.learned(pool, time.Now(), query.GetUintOrZero(hop.ParamBytes))
+	s.takeovers.tell(pool, to)
 	if text == nil {
 		rc.SetStatusCode(http.StatusNotFound)
 		return

@@ -189,11 +189,11 @@ func (s *Server) Draining() bool { return s.draining.Load() }
 // InFlight returns the number of requests that have begun and not ended.
 func (s *Server) InFlight() int { return s.inflight.Count() }
 
-// Shutdown serves until no entry sends requests any more, then refuses new ones. It waits for running requests until ctx ends, then ends
+// Shutdown serves until no entry sends requests any more, and the next home of each pool has asked what was learned of it, then refuses new ones. It waits for running requests until ctx ends, then ends
 // them, and returns once none is left. The listener stays open until then: the verdict moved costs a request less than a closed port.
 func (s *Server) Shutdown(ctx context.Context, p server.DrainTimings) error {
 	s.Drain()
-	s.http.AwaitQuiet(ctx, p, nil)
+	s.http.AwaitQuiet(ctx, p, s.hasToTell)
 	s.pools.Drain()
 	s.refuseCalls()
 	s.config.Logger.Info("taking no more requests", "in_flight", s.inflight.Count())

@@ -31,6 +31,13 @@ type takeovers struct {
 	ceased map[string]time.Time // when this server was the home of a pool last
 	copies map[string]learnedCopy
 	due    map[string]time.Time // when a pool may be copied again
+	told   map[string]telling   // which server has asked last what this one has learned of a pool
+}
+
+// telling is an answer to a server that asked what was learned of a pool.
+type telling struct {
+	to string // node
+	at time.Time
 }
 
 // learnedCopy is what a home has learned, and when that was in force.
@@ -43,6 +50,7 @@ func newTakeovers() takeovers {
 	return takeovers{
 		wake: make(chan struct{}, 1), copying: make(chan struct{}, 1),
 		homes: map[string]string{}, ceased: map[string]time.Time{}, copies: map[string]learnedCopy{}, due: map[string]time.Time{},
+		told: map[string]telling{},
 	}
 }
 
@@ -101,6 +109,7 @@ func (s *Server) begunHomes() map[string]string {
 	forget(t.copies, known)
 	forget(t.ceased, known)
 	forget(t.due, known)
+	forget(t.told, known)
 	return begun
 }
 
@@ -208,6 +217,34 @@ func (t *takeovers) copyAge(pool string) *float64 {
 		return nil
 	}
 	return new(time.Since(known.at).Seconds())
+}
+
+// tell notes that a server has asked what this one has learned of a pool.
+func (t *takeovers) tell(pool, to string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.homes[pool] != "" { // else it would never be forgotten
+		t.told[pool] = telling{to, time.Now()}
+	}
+}
+
+// hasToTell reports whether the new home of a pool that had its home here until a moment ago has still to ask what this server has learned of it. A
+// home that has made its copy of late need not ask.
+func (s *Server) hasToTell() bool {
+	t := &s.takeovers
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := time.Now()
+	for pool, known := range t.homes {
+		if known != s.config.Node && now.Sub(t.ceased[pool]) > copyInterval {
+			continue
+		}
+		home, told := s.home(pool), t.told[pool]
+		if !home.Here && !home.Dead && (told.to != home.Node || now.Sub(told.at) > copyInterval) {
+			return true
+		}
+	}
+	return false
 }
 
 // learned returns what this server has learned of a pool while it was its home, or a copy of what another home has learned if that is newer,

@@ -7,7 +7,9 @@ import (
 
 	"colonnade/admission"
 	"colonnade/forwarding/hop"
+	"colonnade/forwarding/server"
 	"colonnade/homes"
+	"colonnade/internal/testkit"
 	"colonnade/permits"
 )
 
@@ -66,6 +68,31 @@ func TestLearnedIsAnswered(t *testing.T) {
 	s.takeovers.ceased["p"] = time.Now().Add(-2 * admission.MaxLearnedAge)
 	if l, err := ask("ams", "p"); err == nil {
 		t.Errorf("figures that are too old are answered: %+v", l)
+	}
+}
+
+// A server that ends serves until the next home of its pools has what it has learned, also if nothing else keeps it.
+func TestShutdownTellsWhatWasLearned(t *testing.T) {
+	s := startHomeServer(t, Home{Here: true})
+	s.begunHomes()
+	s.learn(1234)
+	s.move()
+	s.down = true
+	ended := make(chan error, 1)
+	go func() { ended <- s.Shutdown(t.Context(), server.DrainTimings{Notice: testkit.Timeout}) }()
+	testkit.WaitFor(t, "the drain", s.Draining)
+	time.Sleep(50 * time.Millisecond)                  // a drain that does not wait ends meanwhile
+	for _, other := range []string{"ams-3", "ams-2"} { // the next home is ams-2
+		if !s.hasToTell() {
+			t.Errorf("ams-2 is not awaited, before %s has asked", other)
+		}
+		if text, err := s.client(other, nil).Learned(t.Context(), s.server(), "p", admission.MaxLearned); err != nil || len(text) == 0 {
+			t.Errorf("%s: %s, %v", other, text, err)
+		}
+		_, _ = s.client(other, nil).Learned(t.Context(), s.server(), "mute", admission.MaxLearned)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }
 

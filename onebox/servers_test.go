@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"colonnade/homes"
 	"colonnade/internal/fleettest"
@@ -86,7 +87,9 @@ func TestServersTakeOver(t *testing.T) {
 // The figures of a pool are known to its next home before that has served a request, also if the home before has ended by then.
 func TestLearnedMovesWithTheHome(t *testing.T) {
 	t.Parallel()
-	f := fleettest.Start(t, fleettest.SeveralServers(2, fleettest.QuickEngine(2)), "key: pools/demo\nqueue: {cost: tokens}\n")
+	c := fleettest.SeveralServers(2, fleettest.QuickEngine(2))
+	c.Drain = 20 * time.Second // long enough for the next home to ask, on a busy machine
+	f := fleettest.Start(t, c, "key: pools/demo\nqueue: {cost: tokens}\n")
 	first := f.Home("ams", "demo").Node
 	for range 40 {
 		if a := f.Chat(fleettest.ChatBody(2, false)); a.Status != 200 {
