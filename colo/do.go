@@ -268,7 +268,7 @@ func (c *call) newAnswer(response *transport.Response) *peer.Answer {
 func (c *call) clientError(response *transport.Response) *transport.Response {
 	response.Close()
 	c.releaseUnserved()
-	body := openai.WrapClientError(c.route.Dialect, response.Status(), response.ErrorBody(), c.token.RequestID)
+	body := openai.WrapClientError(c.dialect(), response.Status(), response.ErrorBody(), c.token.RequestID)
 	c.logWhole(response.Status(), body)
 	return transport.NewResponse(response.Status(), "application/json", body)
 }
@@ -311,7 +311,12 @@ func (c *call) load() (hop.Load, bool) {
 	if c.pool == nil || !c.server.home(c.pool.Name()).Here {
 		return hop.Load{}, false
 	}
-	return hop.Load(c.pool.Load()), true
+	l := c.pool.Load()
+	load := hop.Load{Free: l.Free, Held: l.Held, Limit: l.Limit, Queued: l.Queued, Expected: l.Expected, Known: l.Known}
+	if c.route.DialectByKind() {
+		load.Engines = uint32(c.engines())
+	}
+	return load, true
 }
 
 // answerRefusal returns the answer to a request that was not served. A refusal without a verdict means that the context has

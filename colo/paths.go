@@ -27,6 +27,14 @@ func pathRule(path string, untranslated bool) func(*fleet.Endpoint) bool {
 	return func(e *fleet.Endpoint) bool { return supportOf(e, r) != openai.Unsupported }
 }
 
+// dialect returns the dialect in which the client expects an error of an engine.
+func (c *call) dialect() openai.Dialect {
+	if c.route.DialectByKind() {
+		return c.route.DialectWith(c.engines())
+	}
+	return c.route.Dialect
+}
+
 // engines returns the kinds of the engines in the pool of the request.
 func (c *call) engines() (all openai.Engines) {
 	for _, e := range c.table.table.Endpoints(c.server.config.Colo, c.pool.Name()) {

@@ -146,7 +146,8 @@ func (k *dayColo) serve(ctx context.Context, c *dayClient, r *peer.Request) *pee
 		}
 		retries--
 	}
-	answer.Load = hop.Load(k.pool.Load())
+	l := k.pool.Load()
+	answer.Load = hop.Load{Free: l.Free, Held: l.Held, Limit: l.Limit, Queued: l.Queued, Expected: l.Expected, Known: l.Known}
 	answer.RetriesMade = max(answer.Attempts-1, 0)
 	if answer.Error != nil {
 		answer.Verdict.Number = answer.Error.Number

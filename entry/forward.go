@@ -239,7 +239,7 @@ func (c *call) eachHeader(set func(name, value string)) {
 
 // refuse answers with an error, and logs the request as refused or failed.
 func (c *call) refuse(e *openai.Error) {
-	server.WriteError(c.rc, e, c.id)
+	server.WriteErrorIn(c.rc, c.dialect(), e, c.id)
 	c.headers()
 	c.logRefusal(e)
 }
@@ -251,7 +251,7 @@ func (c *call) cancelled() {
 		// The client may have closed only its sending side, and must not take silence for an answer.
 		e, outcome = openai.Unavailable(reasons.ClientGone, 0), analytics.OutcomeClientGone
 	}
-	server.WriteError(c.rc, e, c.id)
+	server.WriteErrorIn(c.rc, c.dialect(), e, c.id)
 	c.logCancelled(outcome)
 	c.rc.SetConnectionClose()
 }

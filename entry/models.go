@@ -67,6 +67,9 @@ func (c *call) answerModels(t *fleet.Table) *openai.Error {
 
 // dialect returns the dialect in which the client expects the answer.
 func (c *call) dialect() openai.Dialect {
+	if c.model != nil && c.route.DialectByKind() {
+		return c.route.DialectWith(c.entry.observed.engines(c.model.Pool))
+	}
 	h := &c.rc.Request.Header
 	return openai.DialectOf(h.RequestURI(), len(h.Peek("anthropic-version")) > 0)
 }

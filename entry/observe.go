@@ -11,6 +11,7 @@ import (
 	"colonnade/analytics/metrics"
 	"colonnade/fleet"
 	"colonnade/forwarding/hop"
+	"colonnade/openai"
 	"colonnade/roundtrip"
 	"colonnade/routing"
 )
@@ -59,6 +60,7 @@ type coloState struct {
 // poolLoad is the latest load of a pool that its colo has reported.
 type poolLoad struct {
 	free, limit atomic.Int64
+	engines     atomic.Uint32             // of hop.Load, as a request has reported them that wanted to know; 0 = none has
 	fullAt      atomic.Pointer[time.Time] // nil = there was a free slot
 }
 
@@ -155,6 +157,9 @@ func (o *observations) noteLoad(at poolIn, load hop.Load, now time.Time) {
 	l := s.load(at.pool)
 	l.free.Store(int64(load.Free))
 	l.limit.Store(int64(load.Limit))
+	if load.Engines != 0 {
+		l.engines.Store(load.Engines)
+	}
 	switch {
 	case load.Free == 0:
 		at := now // so that now stays on the stack of all others
@@ -181,6 +186,16 @@ func (o *observations) seen(pool string, now time.Time) func(*fleet.Colo) routin
 		}
 		return seen
 	}
+}
+
+// engines returns the kinds of the engines of a pool, in all colos that have reported them.
+func (o *observations) engines(pool string) (all openai.Engines) {
+	for _, s := range o.states().byName {
+		if l := (*s.loads.Load())[pool]; l != nil {
+			all |= openai.Engines(l.engines.Load())
+		}
+	}
+	return all
 }
 
 // slotsIn returns the last reported number of slots: 0 if none was reported, negative if the pool has none.

@@ -11,6 +11,7 @@ import (
 	"colonnade/analytics/metrics"
 	"colonnade/fleet"
 	"colonnade/forwarding/hop"
+	"colonnade/openai"
 )
 
 const twoColos = "key: models/m\npool: p\n---\nkey: colos/ams\nregion: eu\n---\nkey: colos/fra\nregion: eu\n" +
@@ -39,6 +40,28 @@ func TestSlotsAreTheLatestReported(t *testing.T) {
 	f(hop.Load{}, -1)
 	if n := o.slotsIn(poolIn{"p", "fra"}); n != 0 {
 		t.Errorf("of another colo: %d", n)
+	}
+}
+
+// The kinds of a pool's engines are those that all its colos have reported last; an answer that does not name them changes nothing.
+func TestEnginesAreTheLatestReported(t *testing.T) {
+	table := tableOf(t, twoColos)
+	o := newObservations(func() *fleet.Table { return table }, allElsewhere)
+	tei, vllm := openai.Engines(0).With("tei"), openai.Engines(0).With("vllm")
+	f := func(colo string, reported, want openai.Engines) {
+		t.Helper()
+		o.noteLoad(poolIn{"p", colo}, hop.Load{Engines: uint32(reported)}, time.Now())
+		if got := o.engines("p"); got != want {
+			t.Errorf("after %b of %s: %b, want %b", reported, colo, got, want)
+		}
+	}
+	f("ams", 0, 0)
+	f("ams", tei, tei)
+	f("fra", vllm, tei|vllm)
+	f("ams", 0, tei|vllm)
+	f("ams", vllm, vllm)
+	if got := o.engines("q"); got != 0 {
+		t.Errorf("of another pool: %b", got)
 	}
 }
 

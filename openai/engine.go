@@ -84,7 +84,7 @@ func hasShape(d Dialect, body []byte) bool {
 		return whole && typ && object
 	case DialectOllama:
 		return whole && text
-	case DialectTGI:
+	case DialectTGI, DialectTEI:
 		return whole && text && errorType
 	default:
 		return whole && object

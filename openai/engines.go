@@ -17,6 +17,40 @@ func (s Engines) With(kind string) Engines {
 	return s | 1<<at
 }
 
+// DialectByKind reports whether the dialect of the route depends on the kind of the engines: see [Route.DialectWith].
+func (r Route) DialectByKind() bool {
+	row := rowsByPath[r.Path]
+	return row != nil && row.byKind
+}
+
+// DialectWith returns the dialect of the route with engines of some kinds: that of those which have the path, if they have one in common, else the
+// path's own. Only TGI and TEI have one that is not the path's.
+func (r Route) DialectWith(engines Engines) Dialect {
+	if !r.DialectByKind() {
+		return r.Dialect
+	}
+	row, found := rowsByPath[r.Path], []Dialect{}
+	for at, kind := range kinds {
+		if engines&(1<<at) != 0 && row.support(kind) != Unsupported {
+			found = append(found, row.dialectOf(kind))
+		}
+	}
+	if found = slices.Compact(found); len(found) == 1 {
+		return found[0]
+	}
+	return r.Dialect
+}
+
+func (row *pathRow) dialectOf(kind string) Dialect {
+	switch kind {
+	case "tgi":
+		return DialectTGI
+	case "tei":
+		return DialectTEI
+	}
+	return row.dialect
+}
+
 // have reports whether engines of one of the kinds have a path, or one that it is translated to.
 func (s Engines) have(row *pathRow) bool {
 	for at, kind := range kinds {

@@ -7,7 +7,7 @@ import "bytes"
 //
 //	Anthropic: {"type":"error","error":{"type","message",…},"request_id"}
 //	Ollama:    {"error":"message",…}
-//	TGI:       {"error":"message","error_type",…}
+//	TGI, TEI:  {"error":"message","error_type",…}
 func (e *Error) AppendBody(dst []byte, d Dialect, requestID string) []byte {
 	switch d {
 	case DialectAnthropic:
@@ -21,11 +21,11 @@ func (e *Error) AppendBody(dst []byte, d Dialect, requestID string) []byte {
 		dst = append(dst, `{"error":`...)
 		dst = appendString(dst, e.Message)
 		return append(e.appendFields(dst, requestID), '}')
-	case DialectTGI:
+	case DialectTGI, DialectTEI:
 		dst = append(dst, `{"error":`...)
 		dst = appendString(dst, e.Message)
 		dst = append(dst, `,"error_type":`...)
-		dst = appendString(dst, e.tgiType())
+		dst = appendString(dst, e.routerType(d))
 		return append(e.appendFields(dst, requestID), '}')
 	}
 	return e.AppendJSON(dst, requestID)
@@ -59,18 +59,23 @@ func (e *Error) anthropicType() string {
 	return "invalid_request_error"
 }
 
-// tgiType returns TGI's error_type (router/src/infer/mod.rs, InferError), which its clients know; or the code, for what TGI has no type for.
-func (e *Error) tgiType() string {
+// routerType returns the error_type of TGI (router/src/infer/mod.rs, InferError) or TEI (router/src/lib.rs, ErrorType), which their clients know;
+// or the code, for what they have no type for.
+func (e *Error) routerType(d Dialect) string {
+	tgi, tei := e.Code, e.Code
 	switch {
 	case e.Number == NumberInsufficientQuota:
 	case e.Status == 400 || e.Status == 413 || e.Status == 422:
-		return "validation"
+		tgi, tei = "validation", "Validation"
 	case e.Status == 429 || e.Status == 503:
-		return "overloaded"
+		tgi, tei = "overloaded", "Overloaded"
 	case e.Status >= 500:
-		return "generation"
+		tgi, tei = "generation", "Backend"
 	}
-	return e.Code
+	if d == DialectTEI {
+		return tei
+	}
+	return tgi
 }
 
 // DialectOf returns the dialect in which a client expects the answer to a request: that of its path, also of one that is not served. Anthropic's

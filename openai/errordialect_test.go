@@ -10,7 +10,7 @@ import (
 )
 
 func TestAppendBody(t *testing.T) {
-	f := func(e *openai.Error, anthropic, tgi string) {
+	f := func(e *openai.Error, anthropic, tgi, tei string) {
 		t.Helper()
 		var a struct {
 			Type      string
@@ -20,8 +20,8 @@ func TestAppendBody(t *testing.T) {
 				Number                int
 			}
 		}
-		var o, g map[string]any
-		for d, to := range map[openai.Dialect]any{openai.DialectAnthropic: &a, openai.DialectOllama: &o, openai.DialectTGI: &g} {
+		var o, g, h map[string]any
+		for d, to := range map[openai.Dialect]any{openai.DialectAnthropic: &a, openai.DialectOllama: &o, openai.DialectTGI: &g, openai.DialectTEI: &h} {
 			body := e.AppendBody([]byte(" "), d, "req")
 			if err := json.Unmarshal(body, to); err != nil || body[0] != ' ' {
 				t.Fatalf("%s: %v", body, err)
@@ -36,24 +36,27 @@ func TestAppendBody(t *testing.T) {
 		if g["error"] != e.Message || g["error_type"] != tgi || g["number"] != float64(e.Number) {
 			t.Errorf("TGI: %v", g)
 		}
+		if h["error"] != e.Message || h["error_type"] != tei || h["number"] != float64(e.Number) {
+			t.Errorf("TEI: %v", h)
+		}
 		if got, want := string(e.AppendBody(nil, openai.DialectOpenAI, "req")), string(e.AppendJSON(nil, "req")); got != want {
 			t.Errorf("OpenAI: %s", got)
 		}
 	}
-	f(openai.InvalidRequest("x", "no \"good\" ü\n"), "invalid_request_error", "validation")
-	f(openai.ModelNotFound("m"), "not_found_error", "model_not_found")
-	f(openai.InvalidAPIKey("no key"), "authentication_error", "invalid_api_key")
-	f(openai.NoModelAllowed(), "permission_error", "model_not_allowed")
-	f(openai.MethodNotAllowed("PUT", "POST"), "invalid_request_error", "method_not_allowed")
-	f(openai.RequestTimeout("late"), "timeout_error", "request_timeout")
-	f(openai.RequestTooLarge(5), "request_too_large", "validation")
-	f(openai.RateLimited("rate_limited", time.Second), "rate_limit_error", "overloaded")
-	f(openai.OutOfCapacity("queue_full", time.Second), "rate_limit_error", "overloaded")
-	f(openai.BudgetSpent("spent", time.Hour), "billing_error", "insufficient_quota")
-	f(openai.Internal(), "api_error", "generation")
-	f(openai.EngineFailed("truncated"), "api_error", "generation")
-	f(openai.Unavailable("draining", time.Second), "overloaded_error", "overloaded")
-	f(openai.InferenceTimeout("idle_timeout"), "timeout_error", "generation")
+	f(openai.InvalidRequest("x", "no \"good\" ü\n"), "invalid_request_error", "validation", "Validation")
+	f(openai.ModelNotFound("m"), "not_found_error", "model_not_found", "model_not_found")
+	f(openai.InvalidAPIKey("no key"), "authentication_error", "invalid_api_key", "invalid_api_key")
+	f(openai.NoModelAllowed(), "permission_error", "model_not_allowed", "model_not_allowed")
+	f(openai.MethodNotAllowed("PUT", "POST"), "invalid_request_error", "method_not_allowed", "method_not_allowed")
+	f(openai.RequestTimeout("late"), "timeout_error", "request_timeout", "request_timeout")
+	f(openai.RequestTooLarge(5), "request_too_large", "validation", "Validation")
+	f(openai.RateLimited("rate_limited", time.Second), "rate_limit_error", "overloaded", "Overloaded")
+	f(openai.OutOfCapacity("queue_full", time.Second), "rate_limit_error", "overloaded", "Overloaded")
+	f(openai.BudgetSpent("spent", time.Hour), "billing_error", "insufficient_quota", "insufficient_quota")
+	f(openai.Internal(), "api_error", "generation", "Backend")
+	f(openai.EngineFailed("truncated"), "api_error", "generation", "Backend")
+	f(openai.Unavailable("draining", time.Second), "overloaded_error", "overloaded", "Overloaded")
+	f(openai.InferenceTimeout("idle_timeout"), "timeout_error", "generation", "Backend")
 }
 
 func TestDialectOf(t *testing.T) {
@@ -69,12 +72,45 @@ func TestDialectOf(t *testing.T) {
 	f("/api/chat", false, openai.DialectOllama)
 	f("/api/pull", false, openai.DialectOllama)
 	f("/generate_stream", false, openai.DialectTGI)
+	f("/embed", false, openai.DialectTEI)
 	f("/v1/models", true, openai.DialectAnthropic)
 	f("/v1/models/m", true, openai.DialectAnthropic)
 	f("/v1/models", false, openai.DialectOpenAI)
 	f("/v1/chat/completions", true, openai.DialectOpenAI)
 	f("", false, openai.DialectOpenAI)
 	f("*", true, openai.DialectOpenAI)
+}
+
+// The dialect of a path that engines of several kinds have is the one that those of a pool have in common, and OpenAI's without one.
+func TestDialectWith(t *testing.T) {
+	f := func(path string, want openai.Dialect, kinds ...string) {
+		t.Helper()
+		var engines openai.Engines
+		for _, kind := range kinds {
+			engines = engines.With(kind)
+		}
+		r, err := openai.ParseRoute([]byte("POST"), []byte(path))
+		if got := r.DialectWith(engines); err != nil || got != want {
+			t.Errorf("%s with %q: %v, want %v", path, kinds, got, want)
+		}
+	}
+	f("/tokenize", openai.DialectOpenAI)
+	f("/tokenize", openai.DialectTGI, "tgi")
+	f("/tokenize", openai.DialectTEI, "tei")
+	f("/tokenize", openai.DialectOpenAI, "tgi", "tei")
+	f("/tokenize", openai.DialectOpenAI, "vllm")
+	f("/tokenize", openai.DialectOpenAI, "vllm", "llamacpp", "sglang", "openai")
+	f("/tokenize", openai.DialectOpenAI, "tei", "vllm")
+	f("/tokenize", openai.DialectTEI, "tei", "ollama") // which does not have it
+	f("/tokenize", openai.DialectOpenAI, "ollama")
+	f("/rerank", openai.DialectTEI, "tei")
+	f("/rerank", openai.DialectTEI, "tei", "tgi")
+	f("/rerank", openai.DialectOpenAI, "llamacpp")
+	f("/v1/chat/completions", openai.DialectOpenAI, "tgi")
+	f("/v1/embeddings", openai.DialectOpenAI, "tei")
+	f("/v1/messages", openai.DialectAnthropic, "tgi")
+	f("/embed", openai.DialectTEI, "vllm")
+	f("/generate", openai.DialectTGI)
 }
 
 // An engine's own error passes if it has the shape of the client's API, and otherwise gets it, with the engine's words.
@@ -86,7 +122,7 @@ func TestWrapClientErrorByDialect(t *testing.T) {
 		inTGI       = `{"error":"too long","error_type":"validation"}`
 	)
 	passes := map[openai.Dialect][]string{
-		openai.DialectOpenAI: {inOpenAI, inAnthropic}, openai.DialectAnthropic: {inAnthropic}, openai.DialectOllama: {inOllama, inTGI}, openai.DialectTGI: {inTGI},
+		openai.DialectOpenAI: {inOpenAI, inAnthropic}, openai.DialectAnthropic: {inAnthropic}, openai.DialectOllama: {inOllama, inTGI}, openai.DialectTGI: {inTGI}, openai.DialectTEI: {inTGI},
 	}
 	for d, unchanged := range passes {
 		for _, body := range []string{inOpenAI, inAnthropic, inOllama, inTGI, inOllama + "x", "<html>", ""} {

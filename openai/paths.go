@@ -9,12 +9,13 @@ const (
 	DialectOpenAI Dialect = iota
 	DialectAnthropic
 	DialectOllama
-	DialectTGI // and TEI, whose errors have the same shape
+	DialectTGI
+	DialectTEI // whose errors have TGI's shape, and other types
 )
 
 // String returns the name of the API's owner, in lower case.
 func (d Dialect) String() string {
-	names := [...]string{"openai", "anthropic", "ollama", "tgi"}
+	names := [...]string{"openai", "anthropic", "ollama", "tgi", "tei"}
 	if int(d) >= len(names) {
 		d = DialectOpenAI
 	}
@@ -30,6 +31,7 @@ type pathRow struct {
 	through []string // the kinds for which its requests are translated to another path
 	free    bool     // it takes no slot, since the engine does next to nothing for it
 	unnamed bool     // a body may lack the model, since the engines that have the path have one
+	byKind  bool     // the dialect is that of the engines' kind, where that is known: see [Route.DialectWith]
 	streams streaming
 }
 
@@ -59,7 +61,7 @@ var paths = []pathRow{
 	{path: "/v1/embeddings", api: Embeddings},
 	{path: "/v1/rerank", api: Rerank},
 	{path: "/v2/rerank", api: Rerank, engines: []string{"vllm"}},
-	{path: "/rerank", api: Rerank, engines: []string{"vllm", "tei", "llamacpp"}, unnamed: true},
+	{path: "/rerank", api: Rerank, engines: []string{"vllm", "tei", "llamacpp"}, unnamed: true, byKind: true},
 	{path: "/v1/reranking", api: Rerank, engines: []string{"llamacpp"}, unnamed: true},
 	{path: "/reranking", api: Rerank, engines: []string{"llamacpp"}, unnamed: true},
 	{path: "/v1/score", api: Score, engines: []string{"vllm", "sglang", kindCompatible}, unnamed: true, streams: never},
@@ -67,13 +69,13 @@ var paths = []pathRow{
 	{path: "/v1/classify", api: Classify, engines: []string{"sglang"}, unnamed: true, streams: never},
 	{path: "/classify", api: Classify, engines: []string{"vllm", "sglang"}, unnamed: true, streams: never},
 	{path: "/pooling", api: Pooling, engines: []string{"vllm"}, unnamed: true, streams: never},
-	{path: "/embed", api: Embeddings, dialect: DialectTGI, engines: []string{"tei"}, unnamed: true, streams: never},
-	{path: "/predict", api: Classify, dialect: DialectTGI, engines: []string{"tei"}, unnamed: true, streams: never},
+	{path: "/embed", api: Embeddings, dialect: DialectTEI, engines: []string{"tei"}, unnamed: true, streams: never},
+	{path: "/predict", api: Classify, dialect: DialectTEI, engines: []string{"tei"}, unnamed: true, streams: never},
 	{path: "/v1/tokenize", api: Tokenize, engines: []string{"sglang"}, free: true, unnamed: true, streams: never},
 	{path: "/v1/detokenize", api: Tokenize, engines: []string{"sglang"}, free: true, unnamed: true, streams: never},
-	{path: "/tokenize", api: Tokenize, engines: []string{"vllm", "sglang", "tgi", "tei", "llamacpp", kindCompatible}, free: true, unnamed: true, streams: never},
+	{path: "/tokenize", api: Tokenize, engines: []string{"vllm", "sglang", "tgi", "tei", "llamacpp", kindCompatible}, free: true, unnamed: true, byKind: true, streams: never},
 	{path: "/detokenize", api: Tokenize, engines: []string{"vllm", "sglang", "llamacpp", kindCompatible}, free: true, unnamed: true, streams: never},
-	{path: "/decode", api: Tokenize, dialect: DialectTGI, engines: []string{"tei"}, free: true, unnamed: true, streams: never},
+	{path: "/decode", api: Tokenize, dialect: DialectTEI, engines: []string{"tei"}, free: true, unnamed: true, streams: never},
 	{path: "/infill", api: Infill, engines: []string{"llamacpp"}, unnamed: true},
 	{path: "/completion", api: LlamaCompletions, engines: []string{"llamacpp"}, unnamed: true},
 	{path: "/completions", api: LlamaCompletions, engines: []string{"llamacpp"}, unnamed: true},

@@ -72,7 +72,7 @@ func TestParseRouteDialect(t *testing.T) {
 		"GET /api/ps":                            {API: openai.OllamaRunning, Path: "/api/ps", Dialect: openai.DialectOllama},
 		"HEAD /api/version":                      {API: openai.OllamaVersion, Path: "/api/version", Dialect: openai.DialectOllama},
 		"POST /api/version":                      {Dialect: openai.DialectOllama},
-		"POST /embed":                            {API: openai.Embeddings, Path: "/embed", Dialect: openai.DialectTGI},
+		"POST /embed":                            {API: openai.Embeddings, Path: "/embed", Dialect: openai.DialectTEI},
 		"HEAD /api/tags":                         {API: openai.OllamaTags, Path: "/api/tags", Dialect: openai.DialectOllama},
 		"POST /api/show":                         {API: openai.OllamaShow, Path: "/api/show", Dialect: openai.DialectOllama},
 		"POST /generate":                         {API: openai.Generate, Path: "/generate", Dialect: openai.DialectTGI},

@@ -157,7 +157,7 @@ type Refusal struct {
 // Error implements error.
 func (r *Refusal) Error() string { return "no permit: " + string(r.Reason) }
 
-// Load is how busy a pool is. It has the fields of forwarding/hop.Load, which is its form on the wire.
+// Load is how busy a pool is. forwarding/hop.Load is its form on the wire.
 type Load struct {
 	Free     int           // slots that a request could get now; none while the fence has passed
 	Held     int           // permits held, also on endpoints that are no longer usable

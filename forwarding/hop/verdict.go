@@ -254,6 +254,8 @@ type Load struct {
 	Free, Held, Limit, Queued int
 	Expected                  time.Duration // wait of a further request
 	Known                     bool          // whether Expected was measured
+	// Kinds of the engines of the pool, as a set of bits, for a request by whose path the form of errors depends on them; else 0.
+	Engines uint32
 }
 
 // String returns the header's value.
@@ -267,6 +269,9 @@ func (l Load) String() string {
 	}
 	if l.Known {
 		b = strconv.AppendInt(append(b, ";expected_ms="...), l.Expected.Milliseconds(), 10)
+	}
+	if l.Engines != 0 {
+		b = strconv.AppendUint(append(b, ";engines="...), uint64(l.Engines), 10)
 	}
 	return string(b)
 }
@@ -291,6 +296,8 @@ func ParseLoad(s string) (Load, error) {
 			l.Queued = int(n)
 		case "expected_ms":
 			l.Expected, l.Known = time.Duration(n)*time.Millisecond, true
+		case "engines":
+			l.Engines = uint32(max(n, 0))
 		}
 	}
 	return l, nil

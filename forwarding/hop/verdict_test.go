@@ -85,8 +85,8 @@ func TestVerdictOfAnotherVersion(t *testing.T) {
 }
 
 func TestLoadRoundTrip(t *testing.T) {
-	same := func(free, held, limit, queued int16, ms uint16, known bool) bool {
-		want := hop.Load{Free: int(free), Held: int(held), Limit: int(limit), Queued: int(queued), Known: known}
+	same := func(free, held, limit, queued int16, ms, engines uint16, known bool) bool {
+		want := hop.Load{Free: int(free), Held: int(held), Limit: int(limit), Queued: int(queued), Known: known, Engines: uint32(engines)}
 		if known {
 			want.Expected = time.Duration(ms) * time.Millisecond
 		}

@@ -14,7 +14,12 @@ import (
 // WriteError writes e as the response, in the dialect of the request's path. The id of the request may be empty.
 func WriteError(rc *fasthttp.RequestCtx, e *openai.Error, requestID string) {
 	h := &rc.Request.Header
-	renderError(&rc.Response, openai.DialectOf(h.RequestURI(), len(h.Peek("anthropic-version")) > 0), e, requestID)
+	WriteErrorIn(rc, openai.DialectOf(h.RequestURI(), len(h.Peek("anthropic-version")) > 0), e, requestID)
+}
+
+// WriteErrorIn writes e as the response, in a dialect. The id of the request may be empty.
+func WriteErrorIn(rc *fasthttp.RequestCtx, d openai.Dialect, e *openai.Error, requestID string) {
+	renderError(&rc.Response, d, e, requestID)
 	_ = rc.SetWriteDeadline(time.Now().Add(netconn.WriteStall))
 }
 

@@ -43,7 +43,10 @@ type bill struct{ prompt, completion, cached int }
 func billOf(e analytics.Event) bill { return bill{e.PromptTokens, e.CompletionTokens, e.CachedTokens} }
 
 // refusal is the shape of an error: what begins it, and what begins one in a stream.
-type refusal struct{ begins, event string }
+type refusal struct {
+	begins, event string
+	titled        bool // the first letter of its type is large
+}
 
 // is reports whether a body has the shape, whatever the order of its members.
 func (r refusal) is(body string) bool {
@@ -66,8 +69,8 @@ func (r refusal) is(body string) bool {
 		return isObject && o.Type == "error" && says.Type != "" && says.Message != ""
 	case ollamaError:
 		return isText && text != ""
-	case routerError:
-		return isText && text != "" && o.Kind != ""
+	case tgiError, teiError:
+		return isText && text != "" && o.Kind != "" && r.titled == (o.Kind[0] < 'a')
 	}
 	return isObject && o.Type == "" && says.Message != ""
 }
@@ -77,7 +80,8 @@ var (
 	openAIError    = refusal{begins: `{"error":{"message":"`, event: `data: {"error":{"message":"`}
 	anthropicError = refusal{begins: `{"type":"error","error":{"type":"`, event: "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\""}
 	ollamaError    = refusal{begins: `{"error":"`, event: `{"error":"`}
-	routerError    = refusal{begins: `{"error":"`, event: `data: {"error":"`}
+	tgiError       = refusal{begins: `{"error":"`, event: `data: {"error":"`}
+	teiError       = refusal{begins: `{"error":"`, titled: true}
 )
 
 const (
@@ -110,9 +114,9 @@ func cases() []pathCase {
 		lines("/api/generate", `,"prompt":"one two three"`),
 		{engine: chat("ollama"), path: "/api/embed", body: `,"input":["one two","three"]`, has: `"embeddings":[[`, refusal: ollamaError, bill: read},
 		{engine: chat("ollama"), path: "/api/embeddings", body: `,"prompt":"one two three"`, has: `"embedding":[`, refusal: ollamaError},
-		{engine: chat("tgi"), path: "/generate", body: `,"inputs":"one two three"`, has: `"generated_text":"`, refusal: routerError, bill: said},
+		{engine: chat("tgi"), path: "/generate", body: `,"inputs":"one two three"`, has: `"generated_text":"`, refusal: tgiError, bill: said},
 		{engine: chat("tgi"), path: "/generate_stream", body: `,"inputs":"one two three","parameters":{"details":true}`, stream: " ",
-			end: `"generated_text":"`, refusal: routerError, streams: said},
+			end: `"generated_text":"`, refusal: tgiError, streams: said},
 		{engine: ranks, path: "/v1/score", body: `,"text_1":"one","text_2":["two","three"]`, has: `"score":0.5}`, refusal: openAIError, bill: readCached},
 		{engine: ranks, path: "/score", body: `,"text_1":"one","text_2":["two","three"]`, has: `"score":0.5}`, refusal: openAIError, bill: readCached},
 		{engine: ranks, path: "/v1/rerank", body: `,"query":"one two three","documents":["a","b"]`, has: `"relevance_score":0.5`, refusal: openAIError, bill: read},
@@ -120,9 +124,9 @@ func cases() []pathCase {
 		{engine: ranks, path: "/rerank", body: `,"query":"one two three","documents":["a","b"]`, has: `"relevance_score":0.5`, refusal: openAIError, bill: read},
 		{engine: ranks, path: "/classify", body: `,"input":["one two","three"]`, has: `"num_classes":2`, refusal: openAIError, bill: readCached},
 		{engine: vectors, path: "/pooling", body: `,"input":["one two","three"]`, has: `"object":"pooling"`, refusal: openAIError, bill: readCached},
-		{engine: engineType{"tei", "embedding"}, path: "/embed", body: `,"inputs":["one two","three"]`, has: `],[`, refusal: routerError, bill: read},
-		{engine: engineType{"tei", "rerank"}, path: "/predict", body: `,"inputs":["one two","three"]`, has: `"label":"LABEL_1"`, refusal: routerError, bill: read},
-		{engine: engineType{"tei", "rerank"}, path: "/rerank", body: `,"query":"one","texts":["two","three"]`, has: `"score":0.5}`, refusal: openAIError, bill: read},
+		{engine: engineType{"tei", "embedding"}, path: "/embed", body: `,"inputs":["one two","three"]`, has: `],[`, refusal: teiError, bill: read},
+		{engine: engineType{"tei", "rerank"}, path: "/predict", body: `,"inputs":["one two","three"]`, has: `"label":"LABEL_1"`, refusal: teiError, bill: read},
+		{engine: engineType{"tei", "rerank"}, path: "/rerank", body: `,"query":"one","texts":["two","three"]`, has: `"score":0.5}`, refusal: teiError, bill: read},
 		{engine: chat("sglang"), path: "/v1/score", body: `,"query":"one","items":["two","three"]`, has: `"scores":[[`, refusal: openAIError, bill: readCached},
 		{engine: chat("openai"), path: "/v1/score", body: `,"text_1":"one","text_2":["two","three"]`, has: `"score":0.5}`, refusal: openAIError, bill: readCached},
 		{engine: chat("openai"), path: "/score", body: `,"text_1":"one","text_2":["two","three"]`, has: `"score":0.5}`, refusal: openAIError, bill: readCached},

@@ -15,12 +15,19 @@ import (
 
 // freeCases returns all paths that take no slot, with each kind of engine that has them.
 func freeCases() (all []pathCase) {
+	refusals := map[string]refusal{"tgi": tgiError, "tei": teiError}
 	f := func(kind, path, body, has string) {
-		models := "chat"
+		models, says := "chat", openAIError
 		if kind == "tei" {
 			models = "embedding"
 		}
-		all = append(all, pathCase{engine: engineType{kind, models}, path: path, body: body, has: has})
+		if own, ok := refusals[kind]; ok {
+			says = own
+		}
+		if strings.HasPrefix(path, "/v1/messages") {
+			says = anthropicError
+		}
+		all = append(all, pathCase{engine: engineType{kind, models}, path: path, body: body, has: has, refusal: says})
 	}
 	for _, kind := range []string{"vllm", "sglang", "openai"} {
 		f(kind, "/tokenize", `,"prompt":"one two three"`, `"count":3`)

@@ -25,10 +25,10 @@ func TestPathsThatEnginesLack(t *testing.T) {
 		})
 	}
 	f(engineType{"vllm", "chat"}, "/api/chat", askThree, ollamaError, "/v1/chat/completions")
-	f(engineType{"vllm", "chat"}, "/generate", `,"inputs":"one"`, routerError, "/v1/messages")
+	f(engineType{"vllm", "chat"}, "/generate", `,"inputs":"one"`, tgiError, "/v1/messages")
 	f(engineType{"ollama", "chat"}, "/v1/messages/count_tokens", askThree, anthropicError, "/api/chat")
 	f(engineType{"tgi", "chat"}, "/infill", `,"input_prefix":"one","input_suffix":""`, openAIError, "/generate")
-	f(engineType{"vllm", "embedding"}, "/embed", `,"inputs":"one"`, routerError, "/v1/embeddings")
+	f(engineType{"vllm", "embedding"}, "/embed", `,"inputs":"one"`, teiError, "/v1/embeddings")
 	f(engineType{"vllm", "chat"}, "/completion", `,"prompt":"one"`, openAIError, "/v1/completions")
 	f(engineType{"ollama", "chat"}, "/tokenize", `,"prompt":"one"`, openAIError, "/api/generate")
 }
