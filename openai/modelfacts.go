@@ -1,6 +1,10 @@
 package openai
 
-import "colonnade/internal/ascii"
+import (
+	"bytes"
+
+	"colonnade/internal/ascii"
+)
 
 // ModelFact is what an engine says about a model.
 type ModelFact struct {
@@ -79,7 +83,7 @@ func (s *scan) modelFacts(to map[string]ModelFact) {
 			case "id":
 				name = string(s.text())
 			case "owned_by":
-				if owner := s.text(); len(owner) <= maxOwner && ascii.IsVisible(owner) {
+				if owner := s.text(); isOwner(owner) {
 					fact.OwnedBy = string(owner)
 				}
 			case "max_model_len":
@@ -92,6 +96,11 @@ func (s *scan) modelFacts(to map[string]ModelFact) {
 			to[name] = fact
 		}
 	}
+}
+
+// isOwner reports whether a text may be the name of an owner: words, as in "Triton Inference Server".
+func isOwner(name []byte) bool {
+	return len(name) <= maxOwner && ascii.IsVisible(bytes.ReplaceAll(name, []byte(" "), nil))
 }
 
 // And returns what both of two engines promise: the shorter context, and the owner that the first names, if it names one.

@@ -19,6 +19,7 @@ func TestModelFacts(t *testing.T) {
 	type facts = map[string]openai.ModelFact
 	f(`{"object":"list","data":[{"id":"a","object":"model","owned_by":"vllm","max_model_len":4096,"permission":[{"id":"p"}]},{"id":"lora","owned_by":"vllm","max_model_len":null}]}`,
 		facts{"a": {MaxModelLen: 4096, OwnedBy: "vllm"}, "lora": {OwnedBy: "vllm"}})
+	f(`{"data":[{"id":"a","owned_by":"Triton Inference Server"},{"id":"b","owned_by":" "}]}`, facts{"a": {OwnedBy: "Triton Inference Server"}})
 	f(`{"data":[{"id":"a","meta":{"n_ctx_train":9}},7,{"owned_by":"x"}],"models":[{"max_model_len":8}]}`, facts{})
 	f(`{"model_id":"a","max_total_tokens":2048,"max_input_tokens":2000}`, facts{"": {MaxModelLen: 2048}})
 	f(`{"default_generation_settings":{"n_ctx":8192,"params":{"n_ctx":1}},"total_slots":4}`, facts{"": {MaxModelLen: 8192}})
