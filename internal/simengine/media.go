@@ -93,8 +93,14 @@ func speech(e *Engine, c *call) answer {
 	return a
 }
 
-// image is /v1/images/generations, edits and variations: one picture of one pixel, streamed with partial images.
-func image(e *Engine, c *call) answer {
+// generateImage is /v1/images/generations, and variations.
+func generateImage(e *Engine, c *call) answer { return image(e, c, "image_generation") }
+
+// editImage is /v1/images/edits.
+func editImage(e *Engine, c *call) answer { return image(e, c, "image_edit") }
+
+// image is one picture of one pixel, streamed with partial images, by events whose names begin with the task.
+func image(e *Engine, c *call, task string) answer {
 	const pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 	type picture struct {
 		Type  string `json:"type,omitempty"`
@@ -112,13 +118,12 @@ func image(e *Engine, c *call) answer {
 		},
 	}
 	a.token = func(dst []byte, i int) []byte {
-		return namedData(dst, "image_generation.partial_image",
-			marshal(picture{Type: "image_generation.partial_image", Index: &i, Image: pixel}))
+		return namedData(dst, task+".partial_image", marshal(picture{Type: task + ".partial_image", Index: &i, Image: pixel}))
 	}
-	a.end = namedData(nil, "image_generation.completed", marshal(struct {
+	a.end = namedData(nil, task+".completed", marshal(struct {
 		picture
 		Usage *responseUsage `json:"usage"`
-	}{picture{Type: "image_generation.completed", Image: pixel}, c.responseUsageOf(1)}))
+	}{picture{Type: task + ".completed", Image: pixel}, c.responseUsageOf(1)}))
 	a.fail = func(dst []byte, f failPoint) []byte {
 		return namedData(dst, "error", marshal(struct {
 			Type  string   `json:"type"`

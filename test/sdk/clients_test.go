@@ -14,8 +14,11 @@ const frameworks = "python/frameworks/.venv/bin/python"
 
 // clientPaths are the paths that the clients use.
 var clientPaths = []string{
-	"/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/embeddings", "/v1/models", "/v1/messages", "/v1/messages/count_tokens",
-	"/api/chat", "/api/generate", "/api/embed", "/api/embeddings", "/api/tags", "/api/show",
+	"/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/embeddings",
+	"/v1/audio/speech", "/v1/audio/transcriptions", "/v1/audio/translations",
+	"/v1/images/generations", "/v1/images/edits", "/v1/images/variations", "/v1/realtime",
+	"/v1/models", "/v1/messages", "/v1/messages/count_tokens",
+	"/api/chat", "/api/generate", "/api/embed", "/api/embeddings", "/api/tags", "/api/ps", "/api/show",
 }
 
 // program is a client: a script whose checks are named by path, kind of engine and feature.
@@ -74,7 +77,8 @@ func (f *kindFleet) how(start map[string]int) map[string]map[string]bool {
 			if paths[e.kind] == nil {
 				paths[e.kind] = map[string]bool{}
 			}
-			paths[e.kind][r.Target] = true
+			path, _, _ := strings.Cut(r.Target, "?")
+			paths[e.kind][path] = true
 		}
 	}
 	return paths

@@ -41,7 +41,7 @@ const anyKind = "any"
 
 // How requests reach an engine.
 const (
-	passed     = "passed"
+	forwarded  = "forwarded"
 	translated = "translated"
 	answered   = "answered" // by the entry, without an engine
 )
@@ -178,7 +178,7 @@ func reached(path string, targets map[string]bool) string {
 	}
 	switch {
 	case targets[path]:
-		return passed
+		return forwarded
 	case route.API.AboutModels():
 		return answered
 	}
@@ -241,7 +241,7 @@ func othersTable() string {
 		row := []string{"`" + p.Path + "`"}
 		for _, kind := range kinds {
 			if slices.Contains(p.Passed, kind) && fleettest.Plays(kind, p.Path) {
-				row = append(row, passed)
+				row = append(row, forwarded)
 			} else {
 				row = append(row, "")
 			}

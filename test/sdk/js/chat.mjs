@@ -3,6 +3,7 @@ import OpenAI from "openai";
 import {
   apiKey, assert, baseURL, cut, equal, forKinds, isA, left, missing, never, prompt, raised, refusedFirst, runKinds, said, toolCall, until, withOne, wrongKey,
 } from "./lib.mjs";
+import { media } from "./media.mjs";
 
 const client = new OpenAI({ baseURL, apiKey, maxRetries: 0 });
 const retrying = new OpenAI({ baseURL, apiKey }); // as the SDK does it by default
@@ -111,4 +112,4 @@ await runKinds(forKinds("/v1/chat/completions", {
   },
   "retrieve": async (model) => equal((await client.models.retrieve(model)).id, model, "id"),
   "404 NotFoundError": async () => isA(await raised(() => client.models.retrieve(missing)), OpenAI.NotFoundError, 404),
-}));
+}), ...media);

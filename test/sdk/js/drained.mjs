@@ -1,12 +1,10 @@
 // A realtime session while the fleet ends: prints "ready" once it runs, and waits for its end.
-import net from "node:net";
 import OpenAI from "openai";
 import { OpenAIRealtimeWS } from "openai/realtime/ws";
 import { apiKey, assert, baseURL, equal, realtimeModel, run } from "./lib.mjs";
+import { options } from "./session.mjs";
 
 const client = new OpenAI({ baseURL, apiKey, maxRetries: 0 });
-const plain = new URL(baseURL).protocol === "http:";
-const options = plain ? { createConnection: (o) => net.connect({ ...o, path: undefined }) } : {};
 
 await run({
   "session drained": async () => {

@@ -77,14 +77,19 @@ export function withOne(path, features) {
 
 // forKinds makes the checks of a path: each feature, with an engine of each kind. A feature gets the names of a model with room, and of
 // one with a single slot and a stream without end.
-export function forKinds(path, features, model = "sim") {
+export function forKinds(path, features, model = "sim", single = "single") {
   const checks = {};
   for (const kind of kinds[path] ?? []) {
     for (const [feature, check] of Object.entries(features)) {
-      checks[`${path} ${kind} ${feature}`] = () => check(`${model}-${kind}`, `single-${kind}`);
+      checks[`${path} ${kind} ${feature}`] = () => check(`${model}-${kind}`, `${single}-${kind}`);
     }
   }
   return checks;
+}
+
+// differs says what a program that uses this client on a path must know. The caller collects it for its page.
+export function differs(path, what) {
+  console.log(`differs ${path} ${what}`);
 }
 
 let lines; // of standard input
@@ -101,10 +106,13 @@ export async function left(model) {
   equal(await tell("left", model), "idle", "the engine, after the client has left");
 }
 
+// cuts are the ways in which engines cut their answers. With the last, HTTP's end is there, and only that of the stream is missing.
+export const cuts = ["cut_at_chunk", "cut_in_chunk", "no_done"];
+
 // cut has the model's engine cut its next answers in several ways, each of which `pieces` reads. The SDK must have delivered the part before and
 // raise an error, which `check` looks at, and must not send the request again.
-export async function cut(model, pieces, check = () => {}) {
-  for (const fault of ["cut_at_chunk", "cut_in_chunk", "no_done"]) {
+export async function cut(model, pieces, check = () => {}, faults = cuts) {
+  for (const fault of faults) {
     equal(await tell("fault", `${model} ${fault}`), "set", "the engine");
     let delivered = 0;
     const e = await raised(async () => {
@@ -113,6 +121,21 @@ export async function cut(model, pieces, check = () => {}) {
     assert(delivered > 0, `${fault}: nothing was delivered before the error`);
     equal(await tell("requests", model), "1", `${fault}: requests of the stream that was cut`);
     check(e);
+  }
+}
+
+// engineFailed is what the gateway says of an answer that an engine has cut.
+export const engineFailed = "the inference engine failed";
+
+// eventually does a check until it passes, for half a minute.
+export async function eventually(check) {
+  for (const end = performance.now() + 30_000; ;) {
+    try {
+      return await check();
+    } catch (e) {
+      if (performance.now() > end) throw e;
+    }
+    await new Promise((resolve) => setTimeout(resolve, 500));
   }
 }
 

@@ -1,7 +1,7 @@
 // Checks of `ollama`, with engines of each kind that has Ollama's paths.
 import { Ollama } from "ollama";
 import {
-  apiKey, assert, cut, equal, forKinds, left, missing, never, origin, prompt, raised, runKinds, said, toolCall, until, wrongKey,
+  apiKey, assert, cut, differs, engineFailed, equal, eventually, forKinds, left, missing, never, origin, prompt, raised, runKinds, said, toolCall, until, wrongKey,
 } from "./lib.mjs";
 
 const headers = { Authorization: `Bearer ${apiKey}` };
@@ -25,12 +25,18 @@ function refused(e, status) {
   assert(typeof e.error === "string" && e.error.length > 4, `the error is no text: ${JSON.stringify(e.error)}`);
 }
 
+// failed checks the error of a stream that was cut, for which the SDK has no class.
+const failed = (e) => assert(e.message.includes(engineFailed), `the error says ${e.message}`);
+
 // hold begins a stream that does not end, and resolves to a function that leaves it.
 async function hold(model) {
   const stream = await client.chat({ model, messages: talk, stream: true });
   await until(stream, (part) => part.message.content);
   return () => stream.abort();
 }
+
+differs("/api/chat", "`num_ctx` and other `options` for which Ollama loads the model again, and `keep_alive`, get a 400 that names the field (`ResponseError`), "
+  + "unless the model's document has them under `allow_fields`");
 
 await runKinds(forKinds("/api/chat", {
   "plain": async (model) => {
@@ -85,12 +91,22 @@ await runKinds(forKinds("/api/chat", {
   },
   "stream that is cut": (model) => cut(model, async function* () {
     for await (const part of await client.chat({ model, messages: talk, stream: true })) yield part.message?.content;
-  }, (e) => assert(e.message.length > 4, "the error has no message")),
+  }, failed),
   "stream left early": async (_, single) => {
     (await hold(single))();
     await left(single);
   },
-}), forKinds("/api/generate", {
+  // Ollama would load the model again for this option, and keep it for as long as this field says.
+  "400 ResponseError for num_ctx and keep_alive": async (model) => {
+    for (const [field, more] of [["options", { options: { num_ctx: 4096 } }], ["keep_alive", { keep_alive: "1h" }]]) {
+      const e = await raised(() => client.chat({ model, messages, ...more }));
+      refused(e, 400);
+      assert(e.error.includes(`the field "${field}"`) && e.error.includes("allow_fields"), `the error says ${e.error}`);
+    }
+  },
+}), forKinds("/api/chat", {
+  "num_ctx with allow_fields": async (model) => done(await client.chat({ model, messages, options: { num_ctx: 4096 } })),
+}, "loading"), forKinds("/api/generate", {
   "plain": async (model) => {
     const r = await client.generate({ model, prompt });
     equal(r.response, said, "response");
@@ -107,7 +123,7 @@ await runKinds(forKinds("/api/chat", {
   },
   "stream that is cut": (model) => cut(model, async function* () {
     for await (const part of await client.generate({ model, prompt: "talk", stream: true })) yield part.response;
-  }),
+  }, failed),
 }), forKinds("/api/embed", {
   "embed": async (model) => {
     const r = await client.embed({ model, input: ["one", "two"] });
@@ -125,6 +141,11 @@ await runKinds(forKinds("/api/chat", {
     assert(own, `${model} is not among ${models.map((m) => m.model)}`);
     equal(own.name, model, "name");
   },
+}), forKinds("/api/ps", {
+  "ps": (model) => eventually(async () => {
+    const { models } = await client.ps();
+    assert(models.some((m) => m.model === model), `${model} is not among ${models.map((m) => m.model)}`);
+  }),
 }), forKinds("/api/show", {
   "show": async (model) => {
     const r = await client.show({ model });

@@ -1,17 +1,13 @@
 // Checks of the realtime API through the `openai` package's own session classes, and through `ws`.
-import net from "node:net";
 import OpenAI from "openai";
 import { OpenAIRealtimeWebSocket } from "openai/realtime/websocket";
 import { OpenAIRealtimeWS } from "openai/realtime/ws";
 import { WebSocket } from "ws";
 import { apiKey, assert, baseURL, equal, realtimeModel, run } from "./lib.mjs";
+import { failed, next, options } from "./session.mjs";
 
 const client = new OpenAI({ baseURL, apiKey, maxRetries: 0 });
 const busyModel = process.env.COLONNADE_BUSY_REALTIME_MODEL;
-
-// The classes always say wss: where the fleet has no TLS, only the transport under them is another.
-const plain = new URL(baseURL).protocol === "http:";
-const options = plain ? { createConnection: (o) => net.connect({ ...o, path: undefined }) } : {};
 
 // What a browser has: no headers can be set, so the key comes as a subprotocol.
 globalThis.WebSocket = class extends WebSocket {
@@ -19,14 +15,6 @@ globalThis.WebSocket = class extends WebSocket {
 };
 
 const open = (model = realtimeModel, headers) => new OpenAIRealtimeWS({ model, options: { ...options, headers } }, client);
-
-function next(session, type) {
-  return new Promise((resolve, reject) => {
-    session.once(type, resolve);
-    session.once("error", reject);
-    session.socket.addEventListener("close", (e) => reject(new Error(`closed with ${e.code}, waiting for ${type}`)));
-  });
-}
 
 async function talk(session) {
   const created = await next(session, "session.created");
@@ -66,8 +54,6 @@ function refused(model, headers = {}) {
     });
   });
 }
-
-const failed = (session) => new Promise((resolve) => session.on("error", resolve));
 
 await run({
   "realtime response": () => talk(open()),

@@ -1,5 +1,6 @@
 """Checks of the openai package, with engines of each kind."""
 
+import media
 import openai
 from common import (
     API_KEY, BASE_URL, MISSING, NEVER, PARAMETERS, PROMPT, SAID, TOOL_CALL, WRONG_KEY, cut, equal, for_kinds, left, raised, refused_first, run, with_one,
@@ -136,4 +137,5 @@ run({
     **for_kinds("/v1/responses", {"plain": responses, "stream helper": responses_stream}),
     **for_kinds("/v1/embeddings", {"embeddings": embeddings}, "embed"),
     **for_kinds("/v1/models", {"list and retrieve": models}),
+    **media.CHECKS,
 })

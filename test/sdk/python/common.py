@@ -66,11 +66,11 @@ PARAMETERS = {"type": "object", "properties": {"city": {"type": "string"}}}
 KINDS = json.loads(os.environ.get("COLONNADE_KINDS", "{}"))
 
 
-def for_kinds(path, features, model="sim"):
+def for_kinds(path, features, model="sim", single="single"):
     """Makes the checks of a path: each feature, with an engine of each kind that has the path. A feature gets the
     names of a model with room, and of one with a single slot and a stream without end."""
     return {
-        f"{path} {kind} {feature}": functools.partial(check, f"{model}-{kind}", f"single-{kind}")
+        f"{path} {kind} {feature}": functools.partial(check, f"{model}-{kind}", f"{single}-{kind}")
         for kind in KINDS.get(path, [])
         for feature, check in features.items()
     }
@@ -101,22 +101,71 @@ def left(model):
     equal(tell("left", model), "idle", "the engine, after the client has left")
 
 
-def cut(model, kind, pieces):
-    """Has the model's engine cut its next answers in several ways, each of which `pieces` reads. The SDK must have
-    delivered the part before and raise an error of this kind, and must not send the request again."""
-    for fault in ["cut_at_chunk", "cut_in_chunk", "no_done"]:
-        equal(tell("fault", f"{model} {fault}"), "set", "the engine")
-        delivered = []
+# The ways in which engines cut their answers. With the last, HTTP's end is there, and only that of the stream is missing.
+CUTS = ["cut_at_chunk", "cut_in_chunk", "no_done"]
 
-        def read():
-            delivered.extend(piece for piece in pieces() if piece)
+ENGINE_FAILED = "the inference engine failed"  # what the gateway says of an answer that an engine has cut
+
+
+def cut(model, kind, pieces, faults=CUTS, says=""):
+    """Has the model's engine cut its next answers in several ways, each of which `pieces` reads. The SDK must have
+    delivered the part before and raise an error of this kind that says this, and must not send the request again."""
+    delivered = []
+
+    def read():
+        delivered.clear()
+        delivered.extend(piece for piece in pieces() if piece)
+
+    def check(fault):
+        assert delivered, f"{fault}: nothing was delivered before the error"
+
+    cut_whole(model, kind, read, faults, says, check)
+
+
+def cut_async(model, kind, pieces, wait, says=""):
+    """As cut, for pieces that come asynchronously. `wait` runs a coroutine."""
+
+    def read():
+        got, error = [], None
+
+        async def collect():
+            async for piece in pieces():
+                got.append(piece)
 
         try:
-            raised(kind, read)
+            wait(collect())
+        except Exception as e:
+            error = e
+        yield from got
+        if error:
+            raise error
+
+    cut(model, kind, read, says=says)
+
+
+def cut_whole(model, kind, send, faults=CUTS, says="", check=lambda fault: None):
+    """As cut, for requests of which a program gets the whole answer or none."""
+    for fault in faults:
+        equal(tell("fault", f"{model} {fault}"), "set", "the engine")
+        try:
+            e = raised(kind, send)
         except AssertionError as e:
             raise AssertionError(f"{fault}: {e}") from e
-        equal(tell("requests", model), "1", f"{fault}: requests of the stream that was cut")
-        assert delivered, f"{fault}: nothing was delivered before the error"
+        assert says in str(e), f"{fault}: the error says {e}"
+        equal(tell("requests", model), "1", f"{fault}: requests of the answer that was cut")
+        check(fault)
+
+
+def eventually(check, *args):
+    """Does a check until it passes, for half a minute."""
+    end = time.monotonic() + 30
+    while True:
+        try:
+            return check(*args)
+        except AssertionError:
+            if time.monotonic() > end:
+                raise
+        time.sleep(0.5)
 
 
 class Attempts:

@@ -1,10 +1,12 @@
 """Checks of the ollama package, with engines of each kind that has Ollama's paths."""
 
 import asyncio
+import functools
 
 import ollama
 from common import (
-    API_KEY, MISSING, NEVER, ORIGIN, PARAMETERS, PROMPT, SAID, TOOL_CALL, WRONG_KEY, cut, equal, for_kinds, left, raised, run,
+    API_KEY, CUTS, ENGINE_FAILED, MISSING, NEVER, ORIGIN, PARAMETERS, PROMPT, SAID, TOOL_CALL, WRONG_KEY, cut, cut_async, cut_whole, differs,
+    equal, eventually, for_kinds, left, raised, run,
 )
 
 KEY = {"Authorization": f"Bearer {API_KEY}"}
@@ -85,7 +87,35 @@ def full(_, single):
 
 
 def cut_off(model, _):
-    cut(model, Exception, lambda: (p.message.content for p in client.chat(model=model, messages=TALK, stream=True)))
+    cut(model, ollama.ResponseError, lambda: (p.message.content for p in client.chat(model=model, messages=TALK, stream=True)), says=ENGINE_FAILED)
+
+
+def asynchronous_cut_off(model, _):
+    async def pieces():
+        async for part in await ollama.AsyncClient(host=ORIGIN, headers=KEY).chat(model=model, messages=TALK, stream=True):
+            yield part.message.content
+
+    cut_async(model, ollama.ResponseError, pieces, asyncio.run, ENGINE_FAILED)
+
+
+def answer_cut_off(model, _):
+    cut_whole(model, ollama.ResponseError, lambda: client.chat(model=model, messages=TALK), CUTS[:2], ENGINE_FAILED)
+
+
+def not_allowed(model, _):
+    """Ollama would load the model again for this option, and keep it for as long as this field says."""
+    refused_for("options", options={"num_ctx": 4096}, model=model)
+    refused_for("keep_alive", keep_alive="1h", model=model)
+
+
+def refused_for(field, **request):
+    e = raised(ollama.ResponseError, client.chat, messages=MESSAGES, **request)
+    equal(e.status_code, 400, "status_code")
+    assert f'the field "{field}"' in e.error and "allow_fields" in e.error, f"the error says {e.error}"
+
+
+def allowed(model, _):
+    done(client.chat(model=model, messages=MESSAGES, options={"num_ctx": 4096}))
 
 
 def left_early(_, single):
@@ -105,6 +135,10 @@ def generate_stream(model, _):
     done(parts[-1])
 
 
+def generate_cut_off(model, _):
+    cut(model, ollama.ResponseError, lambda: (p.response for p in client.generate(model=model, prompt="talk", stream=True)), says=ENGINE_FAILED)
+
+
 def embed(model, _):
     r = client.embed(model=model, input=["one", "two"])
     equal(len(r.embeddings), 2, "vectors")
@@ -120,21 +154,32 @@ def listed(model, _):
     assert model in names, f"{model} is not among {names}"
 
 
+def running(model, _):
+    names = [m.model for m in client.ps().models]
+    assert model in names, f"{model} is not among {names}"
+
+
 def show(model, _):
     r = client.show(model)
     assert "completion" in r.capabilities, f"capabilities: {r.capabilities}"
     equal(raised(ollama.ResponseError, client.show, MISSING).status_code, 404, "status_code")
 
 
+differs("/api/chat", "`num_ctx` and other `options` for which Ollama loads the model again, and `keep_alive`, get a 400 that names the field "
+        "(`ResponseError`), unless the model's document has them under `allow_fields`")
+
 run({
     **for_kinds("/api/chat", {
         "plain": plain, "stream": stream, "asynchronous client": asynchronous, "tools": tools, "tools, stream": tools_stream,
         "401 ResponseError": unauthorized, "404 ResponseError": not_found, "429 ResponseError": full,
-        "stream that is cut": cut_off, "stream left early": left_early,
+        "stream that is cut": cut_off, "asynchronous stream that is cut": asynchronous_cut_off, "answer that is cut": answer_cut_off,
+        "stream left early": left_early, "400 ResponseError for num_ctx and keep_alive": not_allowed,
     }),
-    **for_kinds("/api/generate", {"plain": generate, "stream": generate_stream}),
+    **for_kinds("/api/chat", {"num_ctx with allow_fields": allowed}, "loading"),
+    **for_kinds("/api/generate", {"plain": generate, "stream": generate_stream, "stream that is cut": generate_cut_off}),
     **for_kinds("/api/embed", {"embed": embed}, "embed"),
     **for_kinds("/api/embeddings", {"embeddings": embeddings}, "embed"),
     **for_kinds("/api/tags", {"list": listed}),
+    **for_kinds("/api/ps", {"ps": functools.partial(eventually, running)}),
     **for_kinds("/api/show", {"show": show}),
 })

@@ -7,7 +7,8 @@ import sys
 
 from shared import wait  # first: it says where common is
 from common import (
-    API_KEY, BASE_URL, MISSING, NEVER, ORIGIN, PARAMETERS, PROMPT, SAID, TOOL_CALL, WRONG_KEY, cut, differs, equal, for_kinds, left, raised, run,
+    API_KEY, BASE_URL, ENGINE_FAILED, MISSING, NEVER, ORIGIN, PARAMETERS, PROMPT, SAID, TOOL_CALL, WRONG_KEY, cut, cut_async, cut_whole, differs, equal,
+    for_kinds, left, raised, run,
 )
 
 which = sys.argv[1] if len(sys.argv) == 2 else ""
@@ -36,13 +37,12 @@ elif which == "ollama":
     import ollama
     from langchain_ollama import ChatOllama, OllamaEmbeddings
 
-    unauthorized = not_found = full = ollama.ResponseError
-    own = Exception
+    unauthorized = not_found = full = own = ollama.ResponseError
     PATH = "/api/chat"
 
-    def chat(model, key=API_KEY, headers=None, max_tokens=None):
+    def chat(model, key=API_KEY, headers=None, max_tokens=None, **more):
         headers = {"Authorization": f"Bearer {key}", **(headers or {})}
-        return ChatOllama(model=model, base_url=ORIGIN, client_kwargs={"headers": headers}, num_predict=max_tokens)
+        return ChatOllama(model=model, base_url=ORIGIN, client_kwargs={"headers": headers}, num_predict=max_tokens, **more)
 
 else:
     print("usage: python langchains.py openai|anthropic|ollama", file=sys.stderr)
@@ -115,7 +115,33 @@ def is_429(_, single):
 
 
 def cut_off(model, _):
-    cut(model, own, lambda: (part.text for part in chat(model).stream("talk")))
+    cut(model, own, lambda: (part.text for part in chat(model).stream("talk")), says=ENGINE_FAILED)
+
+
+def async_cut_off(model, _):
+    async def pieces():
+        async for part in chat(model).astream("talk"):
+            yield part.text
+
+    cut_async(model, own, pieces, wait, ENGINE_FAILED)
+
+
+def invoke_cut_off(model, _):
+    """ChatOllama reads a stream for whole answers too, and must not take a part for all of it."""
+    cut_whole(model, own, lambda: chat(model).invoke("talk"), says=ENGINE_FAILED)
+    cut_whole(model, own, lambda: wait(chat(model).ainvoke("talk")), says=ENGINE_FAILED)
+
+
+def not_allowed(model, _):
+    """Ollama would load the model again for this option, and keep it for as long as this field says."""
+    for field, more in {"options": {"num_ctx": 4096}, "keep_alive": {"keep_alive": "1h"}}.items():
+        e = raised(own, chat(model, **more).invoke, PROMPT)
+        equal(e.status_code, 400, "status_code")
+        assert f'the field "{field}"' in e.error and "allow_fields" in e.error, f"the error says {e.error}"
+
+
+def allowed(model, _):
+    complete(chat(model, num_ctx=4096).invoke(PROMPT))
 
 
 def left_early(_, single):
@@ -133,6 +159,9 @@ def embeddings(model, _):
     assert len(vectors[0]) > 1, "the vector is empty"
 
 
+if which == "ollama":
+    differs(PATH, "`num_ctx` and other options for which Ollama loads the model again, and `keep_alive`, get a 400 that names the field "
+            "(`ResponseError`), unless the model's document has `options` or `keep_alive` under `allow_fields`; the package sends neither unless told to")
 if which == "anthropic":
     differs(PATH, "streams of `llamacpp` have no `input_tokens`: the engine says them when the message begins, and the package looks at its end")
 if which == "openai":
@@ -146,6 +175,13 @@ run({
     }),
     **({
         "openai": for_kinds("/v1/embeddings", {"embed_documents": embeddings}, "embed"),
-        "ollama": for_kinds("/api/embed", {"embed_documents": embeddings}, "embed"),
+        "ollama": {
+            **for_kinds(PATH, {
+                "astream that is cut": async_cut_off, "invoke and ainvoke that are cut": invoke_cut_off,
+                "400 ResponseError for num_ctx and keep_alive": not_allowed,
+            }),
+            **for_kinds(PATH, {"num_ctx with allow_fields": allowed}, "loading"),
+            **for_kinds("/api/embed", {"embed_documents": embeddings}, "embed"),
+        },
     }.get(which, {})),
 })

@@ -95,6 +95,17 @@ def is_429(provider, _, single):
     left(single)
 
 
+def not_allowed(provider, model, _):
+    """Ollama would load the model again for this option, and keep it for as long as this field says."""
+    for field, more in {"options": {"num_ctx": 4096}, "keep_alive": {"keep_alive": "1h"}}.items():
+        e = raised(litellm.BadRequestError, ask, provider, model, PROMPT, **more)
+        assert f'the field \\"{field}\\"' in str(e) and "allow_fields" in str(e), f"the error says {e}"
+
+
+def allowed(provider, model, _):
+    complete(ask(provider, model, PROMPT, num_ctx=4096))
+
+
 def left_early(provider, _, single):
     with held(provider, single):
         pass
@@ -129,10 +140,14 @@ differs("/v1/chat/completions", "tools need the package `mcp` beside it: install
 differs("/v1/chat/completions", LOCKS.replace("HTTPHandler()", "openai.OpenAI(…)"))
 differs("/v1/messages", LOCKS)
 differs("/api/chat", LOCKS)
+differs("/api/chat", "`num_ctx` and other options for which Ollama loads the model again, and `keep_alive`, get a 400 that names the field "
+        "(`BadRequestError`), unless the model's document has `options` or `keep_alive` under `allow_fields`; the package sends neither unless told to")
 
 run({
     **checks("/v1/chat/completions", "openai"),
     **checks("/v1/messages", "anthropic"),
     **checks("/api/chat", "ollama_chat"),
+    **for_kinds("/api/chat", {"ollama_chat/ 400 BadRequestError for num_ctx and keep_alive": functools.partial(not_allowed, "ollama_chat")}),
+    **for_kinds("/api/chat", {"ollama_chat/ num_ctx with allow_fields": functools.partial(allowed, "ollama_chat")}, "loading"),
     **for_kinds("/v1/embeddings", {"embedding": embedding}, "embed"),
 })

@@ -8,7 +8,10 @@ import gc
 import sys
 
 from shared import wait  # first: it says where common is
-from common import API_KEY, BASE_URL, MISSING, NEVER, ORIGIN, PROMPT, SAID, TOOL_CALL, WRONG_KEY, cut, differs, equal, for_kinds, left, raised, run
+from common import (
+    API_KEY, BASE_URL, CUTS, ENGINE_FAILED, MISSING, NEVER, ORIGIN, PROMPT, SAID, TOOL_CALL, WRONG_KEY, cut, cut_async, cut_whole, differs, equal,
+    for_kinds, left, raised, run,
+)
 from llama_index.core.llms import ChatMessage
 from llama_index.core.tools import FunctionTool
 
@@ -30,8 +33,7 @@ elif which == "ollama":
     import ollama
     from llama_index.llms.ollama import Ollama
 
-    unauthorized = not_found = full = ollama.ResponseError
-    own = Exception
+    unauthorized = not_found = full = own = ollama.ResponseError
     PATH = "/api/chat"
 
     def llm(model, key=API_KEY, headers=None, max_tokens=64):
@@ -106,7 +108,31 @@ def is_429(_, single):
 
 
 def cut_off(model, _):
-    cut(model, own, lambda: (part.delta for part in llm(model).stream_chat(ask("talk"))))
+    cut(model, own, lambda: (part.delta for part in llm(model).stream_chat(ask("talk"))), says=ENGINE_FAILED)
+
+
+def completion_cut_off(model, _):
+    cut(model, own, lambda: (part.delta for part in llm(model).stream_complete("talk")), says=ENGINE_FAILED)
+
+
+def async_cut_off(model, _):
+    async def pieces():
+        async for part in await llm(model).astream_chat(ask("talk")):
+            yield part.delta
+
+    cut_async(model, own, pieces, wait, ENGINE_FAILED)
+
+
+def chat_cut_off(model, _):
+    cut_whole(model, own, lambda: llm(model).chat(ask("talk")), CUTS[:2], ENGINE_FAILED)
+
+
+def not_allowed(model, _):
+    """Ollama would load the model again for num_ctx."""
+    for send in [llm(model).chat, lambda messages: list(llm(model).stream_chat(messages))]:
+        e = raised(own, send, ask(PROMPT))
+        equal(e.status_code, 400, "status_code")
+        assert 'the field "options"' in e.error and "allow_fields" in e.error, f"the error says {e.error}"
 
 
 def left_early(_, single):
@@ -122,16 +148,26 @@ def embeddings(model, _):
 
 
 if which == "ollama":
-    differs(PATH, "the package always sends `num_ctx`, for which Ollama may load the model again: the model's document needs `allow_fields: [options]`")
+    differs(PATH, "the package always sends `num_ctx`, for which Ollama may load the model again: without `allow_fields: [options]` in the model's document, "
+            "each request gets a 400 that names the field (`ResponseError`). All checks but that one have it")
 
 if which == "openai":
     differs(PATH, "a stream that a program leaves keeps its slot until Python has collected it: `gc.collect()`, or close the client")
 
+model, single = ("loading", "loading-single") if which == "ollama" else ("sim", "single")
 run({
     **for_kinds(PATH, {
         "chat": chat, "achat": achat, "complete": complete, "stream_chat": stream, "tools": tools,
         f"401 {unauthorized.__name__}": is_401, f"404 {not_found.__name__}": is_404, f"429 {full.__name__}": is_429,
         "stream that is cut": cut_off, "stream left early": left_early,
-    }),
-    **(for_kinds("/v1/embeddings", {"get_text_embedding_batch": embeddings}, "embed") if which == "openai" else {}),
+    }, model, single),
+    **({
+        "openai": for_kinds("/v1/embeddings", {"get_text_embedding_batch": embeddings}, "embed"),
+        "ollama": {
+            **for_kinds(PATH, {
+                "stream_complete that is cut": completion_cut_off, "astream_chat that is cut": async_cut_off, "chat that is cut": chat_cut_off,
+            }, model),
+            **for_kinds(PATH, {"400 ResponseError without allow_fields": not_allowed}),
+        },
+    }[which]),
 })
