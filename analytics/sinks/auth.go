@@ -37,6 +37,11 @@ func checkAuth(how string, hasCredential bool) error {
 	return nil
 }
 
+// Check reads the credential, so that one that is missing is known without an event.
+func (a *Auth) Check() error {
+	return a.Authorize(&http.Request{Header: http.Header{}})
+}
+
 // Authorize adds the credential as it is now to a request.
 func (a *Auth) Authorize(r *http.Request) error {
 	if a.credential == nil {

@@ -54,6 +54,9 @@ func newReceiver(s *sinks.Spec, e sinks.Environment) (*receiver, error) {
 	return r, nil
 }
 
+// Check implements [ship.Sink]. Without an event, there is nothing to ask the receiver.
+func (r *receiver) Check(context.Context) error { return r.auth.Check() }
+
 // Send implements [ship.Sink].
 func (r *receiver) Send(ctx context.Context, b *ship.Batch) error {
 	text, err := r.compressor.compress(b)

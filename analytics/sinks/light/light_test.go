@@ -362,6 +362,22 @@ func TestHTTPVerdicts(t *testing.T) {
 	f(307, "", false, 0, "redirects")
 }
 
+// A credential that is missing is known before there is an event.
+func TestCredentialIsChecked(t *testing.T) {
+	t.Setenv("COLONNADE_SET", "x")
+	for _, url := range []string{"http://127.0.0.1:1/x", "otlp://127.0.0.1:1"} {
+		if err := open(t, url+"?credential=env:COLONNADE_NOT_SET").Check(t.Context()); err == nil || !strings.Contains(err.Error(), "COLONNADE_NOT_SET: the environment variable is not set") {
+			t.Errorf("%s: %v", url, err)
+		}
+		if err := open(t, url+"?credential=env:COLONNADE_SET").Check(t.Context()); err != nil {
+			t.Errorf("%s: %v", url, err)
+		}
+		if err := open(t, url+"?auth=basic&credential=env:COLONNADE_SET").Check(t.Context()); err == nil || !strings.Contains(err.Error(), "must be USER:PASSWORD") {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+}
+
 func TestHTTPRefuses(t *testing.T) {
 	f := func(raw, want string) {
 		t.Helper()

@@ -73,6 +73,9 @@ func compressionOf(setting string) (otlploghttp.Option, error) {
 	return nil, fmt.Errorf("compression=%s: OTLP has gzip and none", setting)
 }
 
+// Check implements ship.Sink. Without an event, there is nothing to ask the collector.
+func (s *Sink) Check(context.Context) error { return s.exchange.auth.Check() }
+
 // Send implements ship.Sink. It returns once the collector has accepted the records.
 func (s *Sink) Send(ctx context.Context, b *ship.Batch) error {
 	events, err := b.Events()
