@@ -178,9 +178,7 @@ func openListeners(c Config, service string) (*runtime, error) {
 	if r.admin, err = net.Listen("tcp", c.Admin); err != nil {
 		return r, fmt.Errorf("cannot listen for the admin pages (flag -admin): %w", err)
 	}
-	if r.sinks, err = r.newShippers(); err != nil {
-		return r, err
-	}
+	r.sinks = r.newShippers()
 	metrics.RegisterEvents(r.metrics, r.log.Stats)
 	metrics.RegisterSinks(r.metrics, r.sinks.stats)
 	metrics.RegisterBuild(r.metrics, build())

@@ -24,7 +24,7 @@ func (c *Config) check(key string) error {
 	if c.Drain < 0 {
 		return fmt.Errorf("flag -drain %s: must not be negative", c.Drain)
 	}
-	if _, err := c.parseSinks(); err != nil {
+	if err := c.checkSinks(); err != nil {
 		return err
 	}
 	if err := c.checkCredentialsDir(); err != nil {

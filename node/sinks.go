@@ -1,7 +1,6 @@
 package node
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,7 +41,7 @@ type SinkState struct {
 // shippers send the events of the node to the sinks of its flags and of the documents, beside the requests.
 type shippers struct {
 	config  *Config
-	flags   []*sinks.Spec
+	flags   []runningSink // as they are wanted
 	table   func() *fleet.Table
 	changed func() <-chan struct{}
 
@@ -60,39 +59,50 @@ type runningSink struct {
 	ended    chan struct{}
 }
 
-// parseSinks reads the flags -sink.
-func (c *Config) parseSinks() ([]*sinks.Spec, error) {
-	var all []*sinks.Spec
-	names := map[string]string{}
-	for _, raw := range sinks.Join(c.Sinks) {
-		s, err := sinks.Parse(raw)
-		if err != nil {
-			return nil, fmt.Errorf("flag -sink: %w", err)
-		}
-		if s.Scheme.Heavy {
-			return nil, fmt.Errorf("flag -sink: sink %s: nodes cannot open sinks of the scheme %s, whose client is large: run `colonnade ship -data-dir %s -sink %s:…` beside the node instead",
-				s.Name, s.Scheme.Name, cmp.Or(c.DataDir, "DIR"), s.Scheme.Name)
-		}
-		if names[s.Name] != "" {
-			return nil, fmt.Errorf("flag -sink: two sinks have the name %s: give one of them another by the setting name=…", s.Name)
-		}
-		names[s.Name] = raw
-		all = append(all, s)
+// checkSinks refuses the flag -sink of a node that keeps no events: what a sink misses there is lost for good, and no correction brings it
+// back. With a data directory, a flag that cannot be used is a problem of its sink alone, as a document is: see sinksOfFlags.
+func (c *Config) checkSinks() error {
+	if len(c.Sinks) > 0 && c.DataDir == "" {
+		return errors.New("flag -sink: events are sent from the data directory, and there is none: set -data-dir")
 	}
-	if len(all) > 0 && c.DataDir == "" {
-		return nil, errors.New("flag -sink: events are sent from the data directory, and there is none: set -data-dir")
-	}
-	return all, nil
+	return nil
 }
 
+// sinksOfFlags returns the sinks of the flags -sink. One that cannot be used has its problem, and only a name.
+func (c *Config) sinksOfFlags() (all []runningSink) {
+	names := map[string]bool{}
+	for i, raw := range sinks.Join(c.Sinks) {
+		spec, err := sinks.Parse(raw)
+		switch {
+		case err != nil:
+		case spec.Scheme.Heavy:
+			err = fmt.Errorf("sink %s: nodes cannot open sinks of the scheme %s, whose client is large: run `colonnade ship -data-dir %s -sink %s:…` beside the node instead",
+				spec.Name, spec.Scheme.Name, c.DataDir, spec.Scheme.Name)
+		case names[spec.Name]:
+			err = fmt.Errorf("two sinks have the name %s: give one of them another by the setting name=…", spec.Name)
+		}
+		sink := runningSink{spec: spec}
+		if err != nil {
+			sink = runningSink{spec: &sinks.Spec{Name: sinks.NameOf(raw)}, problem: ofFlag(err)}
+		}
+		if names[sink.spec.Name] { // so that operators see both
+			sink.spec.Name = fmt.Sprintf("%s (%d)", sink.spec.Name, i+1)
+		}
+		names[sink.spec.Name] = true
+		all = append(all, sink)
+	}
+	return all
+}
+
+func ofFlag(err error) string { return "flag -sink: " + err.Error() }
+
 // newShippers returns the shippers of a node whose settings were checked.
-func (r *runtime) newShippers() (*shippers, error) {
-	flags, err := r.config.parseSinks()
+func (r *runtime) newShippers() *shippers {
 	return &shippers{
-		config: &r.config, flags: flags, running: map[string]*runningSink{},
+		config: &r.config, flags: r.config.sinksOfFlags(), running: map[string]*runningSink{},
 		table:   func() *fleet.Table { return r.watcher.Table() },
 		changed: func() <-chan struct{} { return r.watcher.Changed() },
-	}, err
+	}
 }
 
 // run ships until ctx is done, and then sends for a while what is there.
@@ -129,6 +139,9 @@ func (s *shippers) apply() {
 		if w.problem == "" {
 			if err := s.start(w); err != nil {
 				w.problem = err.Error()
+				if w.document == "" {
+					w.problem = ofFlag(err)
+				}
 			}
 		}
 		if w.problem != "" && (before == nil || before.problem != w.problem) {
@@ -146,8 +159,8 @@ func (s *shippers) apply() {
 // wanted returns the sinks of flags and documents, by name. A flag goes before a document of its name.
 func (s *shippers) wanted() map[string]*runningSink {
 	wanted := map[string]*runningSink{}
-	for _, spec := range s.flags {
-		wanted[spec.Name] = &runningSink{spec: spec}
+	for _, flag := range s.flags {
+		wanted[flag.spec.Name] = &runningSink{spec: flag.spec, problem: flag.problem}
 	}
 	for _, d := range s.table().Sinks() {
 		w := &runningSink{document: fleet.KindSink.Key(d.Name), spec: &sinks.Spec{Name: d.Name}}

@@ -34,7 +34,10 @@ func startPlace(t *testing.T, c node.ServeConfig) *place {
 	if p.data == "" {
 		p.data = t.TempDir()
 	}
-	c.Documents, c.DataDir, c.Listen, c.Admin, c.Open, c.Logger = p.dir, p.data, "127.0.0.1:0", "127.0.0.1:0", true, slog.New(slog.DiscardHandler)
+	c.Documents, c.DataDir, c.Listen, c.Admin, c.Open = p.dir, p.data, "127.0.0.1:0", "127.0.0.1:0", true
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
 	p.write(t, "models.yaml", "key: models/m\n")
 	ctx, cancel := context.WithCancel(context.Background())
 	started, ended := make(chan node.Running, 1), make(chan error, 1)
@@ -190,22 +193,64 @@ func TestEntryReadsCredentialsOfSinks(t *testing.T) {
 	})
 }
 
-func TestSinkFlagsAreChecked(t *testing.T) {
-	f := func(want string, flags ...string) {
-		t.Helper()
-		c := node.ServeConfig{Config: node.Config{Sinks: flags, DataDir: t.TempDir(), Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler)}, Engines: []string{"http://127.0.0.1:1"}}
-		if want == "set -data-dir" {
-			c.DataDir = ""
+// A flag that cannot be used is a problem of its sink: the node logs at its start what is wrong and what to do, shows it as for a document, serves,
+// and sends to the other sinks.
+func TestNodeServesWithSinkFlagsThatCannotBeUsed(t *testing.T) {
+	good := filepath.Join(t.TempDir(), "e.jsonl")
+	var log testkit.SyncBuffer
+	c := node.ServeConfig{Config: node.Config{Logger: slog.New(slog.NewTextHandler(&log, nil)), Sinks: []string{
+		"fil:/x?every=20ms", "file:" + good + "?every=20ms&name=good", "fil:/x", "kafka://b:9092/t", "file:/b?name=good", "http://c/hidden?auth=basic&name=teapot", "https://u:hidden@c/in", "otlp://c/x?name=a/b",
+		"http://c/x?name=unset&credential=env:COLONNADE_NOT_SET",
+	}}}
+	p := startPlace(t, c)
+	p.request(t)
+	testkit.WaitFor(t, "an event at the sink that is well", func() bool { return lines(good) == 1 })
+	want := map[string]string{ // by the names of sinks
+		"fil:/x":          `flag -sink: sink "fil:/x": unknown scheme "fil": use one of file, unix`,
+		"fil:/x (3)":      `unknown scheme "fil"`,
+		"kafka-b-9092-t":  "flag -sink: sink kafka-b-9092-t: nodes cannot open sinks of the scheme kafka, whose client is large: run `colonnade ship -data-dir " + p.data,
+		"good (5)":        "flag -sink: two sinks have the name good: give one of them another by the setting name=",
+		"teapot":          `flag -sink: sink "http://c/…": auth=basic: there is no credential: add credential=env:NAME`,
+		"https://…@c/…":   `has a password, which logs and lists of processes would show: use credential=env:NAME`,
+		"otlp-c-b3d1db31": "name=a/b: must be letters",
+	}
+	testkit.WaitFor(t, "the sinks", func() bool { return len(p.config(t).Sinks) == len(want)+2 })
+	for _, s := range p.config(t).Sinks {
+		if text, broken := want[s.Name]; broken != (s.Problem != "") || !strings.Contains(s.Problem, text) {
+			t.Errorf("%s: the problem %q, want %q", s.Name, s.Problem, text)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		if err := node.RunServe(ctx, c, func(node.Running) { t.Error("it serves"); cancel() }); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", fmt.Sprint(flags), err, want)
+		if s.Problem != "" && !strings.Contains(log.String(), fmt.Sprintf("sink=%s ", logged(s.Name))) {
+			t.Errorf("the log lacks the sink %s", s.Name)
 		}
 	}
-	f(`unknown scheme "fil"`, "fil:/x")
-	f("colonnade ship -data-dir", "kafka://b:9092/t")
-	f("two sinks have the name x", "file:/a?name=x", "file:/b?name=x")
-	f("auth=basic: there is no credential", "http://c/x?auth=basic")
-	f("set -data-dir", "file:/a")
+	testkit.WaitFor(t, "the metrics", func() bool {
+		_, text := testkit.Get("http://" + p.running.Admin + "/metrics")
+		return strings.Contains(text, fmt.Sprintf(`colonnade_problems{kind="sink_closed",severity="error"} %d`, len(want))) &&
+			strings.Contains(text, `colonnade_problems{kind="sink_failing",severity="warning"} 1`)
+	})
+	_, text := testkit.Get("http://" + p.running.Admin + "/debug/config")
+	if strings.Contains(log.String()+text, "hidden") {
+		t.Errorf("a password or a token stands in the log or in\n%s", text)
+	}
+	if n := strings.Count(log.String(), "cannot open sink; its events are kept"); n != len(want) {
+		t.Errorf("%d lines about sinks that cannot be opened, want %d:\n%s", n, len(want), log.String())
+	}
+}
+
+// logged returns a value as the log has it.
+func logged(value string) string {
+	if strings.Contains(value, " ") {
+		return fmt.Sprintf("%q", value)
+	}
+	return value
+}
+
+// Without a data directory, no event could ever be sent.
+func TestSinkFlagNeedsDataDirectory(t *testing.T) {
+	c := node.ServeConfig{Config: node.Config{Sinks: []string{"file:/a"}, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler)}, Engines: []string{"http://127.0.0.1:1"}}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := node.RunServe(ctx, c, func(node.Running) { t.Error("it serves"); cancel() }); err == nil || !strings.Contains(err.Error(), "set -data-dir") {
+		t.Error(err)
+	}
 }

@@ -1,6 +1,7 @@
 package sinks
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -55,10 +56,28 @@ func parse(raw string) (*Spec, error) {
 	return s, s.takeSettings()
 }
 
-// shown returns a URL for error texts, also one that cannot be read: nothing of it that may be a password or a setting.
+// NameOf returns what to call the sink of a URL that nodes refuse: the name that it would have, as far as that can be read, or else the URL
+// without settings and passwords.
+func NameOf(raw string) string {
+	s, err := parseURL(raw)
+	if err != nil {
+		text := shown(raw)
+		return cmp.Or(text[1:len(text)-1], "-")
+	}
+	if name := s.Param("name", ""); validName.MatchString(name) {
+		return name
+	}
+	return s.defaultName()
+}
+
+// shown returns a URL in quotes for error texts, also one that cannot be read: nothing of it that may be a password, a token or a setting.
 func shown(raw string) string {
 	name, rest, isURL := strings.Cut(raw, ":")
-	if scheme := schemeOf(name); scheme == nil || !scheme.opaque {
+	scheme := schemeOf(name)
+	if scheme == nil || scheme.secretPath {
+		rest = withoutPath(rest)
+	}
+	if scheme == nil || !scheme.opaque {
 		rest = withoutPassword(rest)
 	}
 	short, _, _ := strings.Cut(rest, "?")
@@ -89,6 +108,20 @@ func withoutPassword(rest string) string {
 		return slashes + "…" + rest[at:]
 	}
 	return notAPort.ReplaceAllString(rest, ":…") // perhaps a password without the host behind it
+}
+
+// withoutPath returns what stands behind the scheme of a URL, without its path, which may hold a token. An @ may stand in either, and then
+// nothing is left.
+func withoutPath(rest string) string {
+	authority, ok := strings.CutPrefix(rest, "//")
+	host, path, hasPath := strings.Cut(authority, "/")
+	switch {
+	case !ok || !hasPath || path == "" || path[0] == '?':
+		return rest
+	case strings.Contains(path, "@"):
+		return "//…"
+	}
+	return "//" + host + "/…"
 }
 
 // parseURL reads a URL with all its settings in Params.

@@ -69,6 +69,9 @@ func TestParseRefuses(t *testing.T) {
 	f("kafka:a:9092,[::1]:9092/t", `sink "kafka:a:9092,[::1]:9092/t": lacks a host`)
 	f("file:/a:b@c/?keep=1", `sink "file:/a:b@c/": must name a file`)
 	f("http://user@c/in", "auth=basic")
+	f("http://c/secret?auth=basic", `sink "http://c/…": auth=basic`)
+	f("https://c/T0/se@secret?auth=basic", `sink "https://…": auth=basic`)
+	f("htps://c/secret", `sink "htps://c/…": unknown scheme`)
 	f("http:///in", "lacks a host", "http://collector")
 	f("file:/var/log/", "must name a file")
 	f("file://host/x", "must name a file")
@@ -88,6 +91,23 @@ func TestParseRefuses(t *testing.T) {
 	f("otlp://c?auth=digest&credential=env:A", "auth=digest", "bearer")
 	f("http://c/x#frag", "fragment")
 	f("http://c/x?a=%zz", "cannot be read")
+}
+
+func TestNameOf(t *testing.T) {
+	f := func(raw, want string) {
+		t.Helper()
+		if got := sinks.NameOf(raw); got != want {
+			t.Errorf("%s: %s, want %s", raw, got, want)
+		}
+	}
+	f("http://c/x?auth=basic&name=billing", "billing")
+	f("http://c/x?auth=basic", "http-c-b3d1db31")
+	f("kafka://a:1,b:2/t", "kafka-a-1-b-2-t")
+	f("file:/x?name=a/b", "file-x")
+	f("fil:/x?name=a", "fil:/x")
+	f("https://u:secret@c/in", "https://…@c/…")
+	f("a\nb", `a\nb`)
+	f("", "-")
 }
 
 func TestParseDocument(t *testing.T) {
@@ -146,4 +166,5 @@ func TestJoin(t *testing.T) {
 	f("file:/x?accounts=a,b,unix:/y", "file:/x?accounts=a,b", "unix:/y")
 	f("kafka://a:1,b:2/t,s3://b", "kafka://a:1,b:2/t", "s3://b")
 	f("kafak://a/t,what://b", "kafak://a/t", "what://b")
+	f("file:/x,fil:/y", "file:/x", "fil:/y")
 }

@@ -66,7 +66,7 @@ func AdminTokensFlag(file *string) cli.Flag {
 // SinkFlag returns the flag that names receivers of events.
 func SinkFlag(urls *[]string) cli.Flag {
 	return &cli.StringSliceFlag{Name: "sink", Destination: urls,
-		Usage: "`URL` to which the events of -data-dir are sent, such as file:/var/log/events.jsonl or https://HOST/PATH?credential=env:NAME; repeatable (docs/sinks.md)"}
+		Usage: "`URL` to which the events of -data-dir are sent, such as file:/var/log/events.jsonl or https://HOST/PATH?credential=env:NAME; repeatable; the node serves without a sink that is wrong, and says so in log and status (docs/sinks.md)"}
 }
 
 // CredentialsDirFlag returns the flag that names the directory of the credentials that documents name.
