@@ -25,8 +25,12 @@ type Batch struct {
 	pause    func() // nil = none
 }
 
-// PieceBytes is how many bytes a sink handles before it lets others have the processor.
-const PieceBytes = 128 << 10
+const (
+	// PieceBytes is how many bytes a sink handles before it lets others have the processor.
+	PieceBytes = 128 << 10
+	// PieceEvents is the same in events, for work that takes several microseconds for each.
+	PieceEvents = 128
+)
 
 // reset empties a batch. It keeps its memory.
 func (b *Batch) reset() {
@@ -96,16 +100,19 @@ func (b *Batch) start(i int) int {
 	return b.ends[i-1]
 }
 
-// ID returns an id of the content: the same when the same events are sent again, another for any others.
+// ID returns an id of the content: the same when the same events are sent again, another for any others. It pauses between pieces.
 func (b *Batch) ID() string {
 	if b.id == "" {
-		sum := sha256.Sum256(b.raw)
-		b.id = hex.EncodeToString(sum[:16])
+		sum := sha256.New()
+		for piece := range b.Pieces() {
+			sum.Write(piece)
+		}
+		b.id = hex.EncodeToString(sum.Sum(nil)[:16])
 	}
 	return b.id
 }
 
-// Events returns the events, decoded. An error is one of [Rejected].
+// Events returns the events, decoded. It pauses between pieces. An error is one of [Rejected].
 func (b *Batch) Events() ([]analytics.Event, error) {
 	if b.decoded != nil {
 		return b.decoded, nil
@@ -114,6 +121,9 @@ func (b *Batch) Events() ([]analytics.Event, error) {
 	for i, line := range b.Lines() {
 		if err := json.Unmarshal(line, &decoded[i]); err != nil {
 			return nil, Rejected(fmt.Errorf("cannot decode event: %w", err))
+		}
+		if i%PieceEvents == PieceEvents-1 {
+			b.Pause()
 		}
 	}
 	b.decoded = decoded

@@ -11,6 +11,7 @@ import (
 
 	"colonnade/analytics"
 	"colonnade/analytics/columns"
+	"colonnade/analytics/ship"
 )
 
 // records makes log records of events. Only a provider of the SDK can make them: it gives them to its processor, which is this.
@@ -28,12 +29,15 @@ func newRecords() *records {
 	return r
 }
 
-// of returns the records of events. They are valid until the next call.
-func (r *records) of(events []analytics.Event) []sdklog.Record {
+// of returns the records of events. They are valid until the next call. It pauses between pieces.
+func (r *records) of(events []analytics.Event, pause func()) []sdklog.Record {
 	clear(r.made)
 	r.made = r.made[:0]
 	for i := range events {
 		r.logger.Emit(context.Background(), record(&events[i]))
+		if i%ship.PieceEvents == ship.PieceEvents-1 {
+			pause()
+		}
 	}
 	return r.made
 }

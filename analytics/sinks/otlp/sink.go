@@ -85,7 +85,7 @@ func (s *Sink) Send(ctx context.Context, b *ship.Batch) error {
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
 	s.exchange.begin()
-	err = s.exporter.Export(ctx, s.records.of(events))
+	err = s.exporter.Export(ctx, s.records.of(events, b.Pause))
 	return s.explain(err)
 }
 
