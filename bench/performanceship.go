@@ -1,8 +1,9 @@
 package bench
 
 import (
+	"cmp"
 	"fmt"
-	"math"
+	"math/rand/v2"
 	"slices"
 
 	"colonnade/bench/cost"
@@ -13,54 +14,85 @@ func shipResult(m *cost.Result, size *cost.Size) (ScenarioResult, bool) {
 	s := ScenarioResult{
 		Name: cost.ShipScenario, Title: "sinks of events beside requests",
 		Question: "What do events cost that are sent to a sink, and do requests notice?",
-		Method: fmt.Sprintf("`colonnade serve` starts with %d events that its sink lacks, and sends them while %.0f plain requests a second, evenly spaced, go on for %s, in each of %d "+
-			"rounds, each with a new process and a new sink. The receiver of HTTP is in the process of the clients, and reads without decoding.",
-			size.Backlog, size.ShipRate, size.ShipTime, size.ShipRounds),
+		Method: fmt.Sprintf("`colonnade serve` has %d events, and gets %.0f plain requests a second, evenly spaced. In each of %d rounds there are two turns of %s: in one the node gets a new "+
+			"sink, which lacks all events, in the other it has none. Turns of one process are compared, in the order ABBA. The receiver of HTTP is in the process of the clients, and reads "+
+			"without decoding.", size.Backlog, size.ShipRate, size.ShipRounds, size.ShipTime),
 		Columns: []column{
 			{Name: "events/s", Better: higher, Key: true, Help: "events that the sink has taken in a second, median of the rounds."},
-			{Name: "CPU", Unit: "µs", Better: lower, Help: "processor time of the node for an event: what it has used more than without a sink in the same round."},
-			{Name: "memory", Unit: "MiB", Better: lower, Help: "what the node has allocated more than without a sink in the same round."},
-			{Name: "p50", Unit: "ms", Better: lower, Help: "latency of requests from when they were due, median; of the rounds, the median."},
+			{Name: "CPU", Unit: "µs", Better: lower, Help: "processor time of the node for an event: what it has used more than without a sink in the same round, median."},
+			{Name: "memory", Unit: "MiB", Better: lower, Help: "what the node has allocated more than without a sink in the same round, median."},
+			{Name: "p50", Unit: "ms", Better: lower, Help: "latency of requests from when they were due, median of all turns with the sink."},
 			{Name: "p99", Unit: "ms", Better: lower, Help: "the same, 99th percentile."},
-			{Name: "× p50", Unit: "×", Better: lower, Help: "p50 relative to that without a sink in the same round, median of the rounds."},
+			{Name: "× p50", Unit: "×", Better: lower, Help: "p50 relative to that of all turns without the sink."},
 			{Name: "× p99", Unit: "×", Better: lower, Help: "the same of p99."},
-			{Name: "failed", Better: lower, Help: "requests that failed."},
+			{Name: "from", Unit: "×", Help: "least × p99 but for one in twenty, if rounds are drawn at random, as many as there were: how far × p99 can be trusted."},
+			{Name: "to", Unit: "×", Help: "the largest but for one in twenty."},
+			{Name: "failed", Better: lower, Help: "requests that failed, in all turns."},
 		},
 	}
 	for _, sink := range m.Ship {
-		s.addSink(&sink, &m.Ship[0])
+		s.addSink(&sink)
 	}
 	return s, len(m.Ship) > 0
 }
 
-func (s *ScenarioResult) addSink(sink, without *cost.Shipped) {
-	median := func(figure func(r, base cost.ShipRound) float64) float64 {
+func (s *ScenarioResult) addSink(sink *cost.Shipped) {
+	median := func(figure func(r cost.ShipRound) float64) float64 {
 		var all []float64
-		for i, r := range sink.Rounds {
-			all = append(all, figure(r, without.Rounds[i]))
+		for _, r := range sink.Rounds {
+			all = append(all, figure(r))
 		}
 		return quantile(all, 0.5)
 	}
-	row := values(
-		math.Round(median(func(r, _ cost.ShipRound) float64 { return r.Events })),
-		median(func(r, base cost.ShipRound) float64 { return (r.Used - base.Used) / r.Events }),
-		median(func(r, base cost.ShipRound) float64 { return (r.Memory - base.Memory) / mib }),
-		median(func(r, _ cost.ShipRound) float64 { return r.P50 / 1e3 }),
-		median(func(r, _ cost.ShipRound) float64 { return r.P99 / 1e3 }),
-		median(func(r, base cost.ShipRound) float64 { return r.P50 / base.P50 }),
-		median(func(r, base cost.ShipRound) float64 { return r.P99 / base.P99 }),
-		median(func(r, _ cost.ShipRound) float64 { return float64(r.Failed) }),
-	)
-	if sink.Sink == cost.NoSink {
-		row = append(values(math.NaN(), math.NaN(), math.NaN()), row[3:]...)
-		row[5], row[6] = 1, 1
-	} else {
-		s.Thresholds = append(s.Thresholds,
-			ThresholdResult{Name: "events a second", Gateway: sink.Sink, Want: "at least 50000", Got: row[0], Passed: row[0] >= 50_000},
-			aim("p99 of requests beside it ÷ that without a sink", sink.Sink, "at most 1.1 ×", float64(row[6]), 1.1, "×"))
+	with, without := latencies(sink.Rounds)
+	timesP99 := quantile(with, 0.99) / quantile(without, 0.99)
+	from, to := spreadOfP99(sink.Rounds)
+	failed, first := 0, ""
+	for _, r := range sink.Rounds {
+		failed += r.With.Failed + r.Without.Failed
+		first = cmp.Or(first, r.With.FirstFail, r.Without.FirstFail)
 	}
-	s.Rows = append(s.Rows, Row{Gateway: sink.Sink, Values: row})
+	events := median(func(r cost.ShipRound) float64 { return r.Events })
+	s.Rows = append(s.Rows, Row{Gateway: sink.Sink, Values: values(
+		float64(int(events)),
+		median(func(r cost.ShipRound) float64 { return (r.With.Used - r.Without.Used) / r.Events }),
+		median(func(r cost.ShipRound) float64 { return (r.With.Memory - r.Without.Memory) / mib }),
+		quantile(with, 0.5)/1e3, quantile(with, 0.99)/1e3, quantile(with, 0.5)/quantile(without, 0.5), timesP99, from, to, float64(failed),
+	)})
+	s.Thresholds = append(s.Thresholds,
+		ThresholdResult{Name: "events a second", Gateway: sink.Sink, Want: "at least 50000", Got: Value(int(events)), Passed: events >= 50_000},
+		aim("p99 of requests beside it ÷ that without a sink", sink.Sink, "at most 1.1 ×", timesP99, 1.1, "×"))
 	if slices.ContainsFunc(sink.Rounds, func(r cost.ShipRound) bool { return r.Incomplete }) {
 		s.Notes = append(s.Notes, sink.Sink+": the backlog has ended before a turn.")
 	}
+	if first != "" {
+		s.Notes = append(s.Notes, sink.Sink+": the first that failed: "+first)
+	}
+}
+
+// latencies returns those of all turns with a sink, and of all turns without.
+func latencies(rounds []cost.ShipRound) (with, without []float64) {
+	for _, r := range rounds {
+		with, without = append(with, r.With.Latencies...), append(without, r.Without.Latencies...)
+	}
+	return with, without
+}
+
+// resamplings is how often rounds are drawn.
+const resamplings = 200
+
+// spreadOfP99 returns between which values nine in ten ratios of p99 lie, if rounds are drawn at random with replacement (the bootstrap). Rounds
+// are drawn and not requests, since what disturbs a request disturbs those beside it.
+func spreadOfP99(rounds []cost.ShipRound) (from, to float64) {
+	random := rand.New(rand.NewPCG(1, 1)) // the same page for the same figures
+	ratios := make([]float64, resamplings)
+	drawn := make([]cost.ShipRound, len(rounds))
+	for i := range ratios {
+		for k := range drawn {
+			drawn[k] = rounds[random.IntN(len(rounds))]
+		}
+		with, without := latencies(drawn)
+		ratios[i] = quantile(with, 0.99) / quantile(without, 0.99)
+	}
+	return quantile(ratios, 0.05), quantile(ratios, 0.95)
 }

@@ -109,11 +109,19 @@ func (m *measurement) space(ctx context.Context, r *running) (units int, round R
 // spaceAt does that at a rate, for a time.
 func (m *measurement) spaceAt(ctx context.Context, r *running, rate float64, lasts time.Duration) (units int, round Round) {
 	var t counters
+	latencies, lateness := m.spaced(ctx, r, rate, lasts, &t)
+	round.P50, round.P99 = quantiles(latencies)
+	_, round.Late = quantiles(lateness)
+	return t.into(&round), round
+}
+
+// spaced does that and returns each latency, and how long after it was due each request was sent, in µs, by client.
+func (m *measurement) spaced(ctx context.Context, r *running, rate float64, lasts time.Duration, t *counters) (latencies, lateness [][]float64) {
 	var next atomic.Int64
 	var clients sync.WaitGroup
 	request := chatRequest(m.place.key, "m", nil)
 	total := max(1, int64(rate*lasts.Seconds()))
-	lateness, latencies := make([][]float64, spacedClients), make([][]float64, spacedClients)
+	latencies, lateness = make([][]float64, spacedClients), make([][]float64, spacedClients)
 	began := time.Now()
 	for i := range spacedClients {
 		clients.Go(func() {
@@ -132,9 +140,7 @@ func (m *measurement) spaceAt(ctx context.Context, r *running, rate float64, las
 		})
 	}
 	clients.Wait()
-	round.P50, round.P99 = quantiles(latencies)
-	_, round.Late = quantiles(lateness)
-	return t.into(&round), round
+	return latencies, lateness
 }
 
 // quantiles returns the median and the 99th percentile of the values of all clients.

@@ -30,19 +30,26 @@ type Result struct {
 	Functions []Function
 }
 
-// Shipped are the rounds of a node that sends a backlog of events to a sink, while requests go on.
+// Shipped are the rounds of a node that sends a backlog of events to a sink in one of two turns, while requests go on.
 type Shipped struct {
 	Sink   string
 	Rounds []ShipRound
 }
 
-// ShipRound is what was measured in one turn.
+// ShipRound is what was measured in two turns of the same process, one after the other.
 type ShipRound struct {
-	Round              // of the requests; CPU and Rate are not set
-	Events     float64 // that the sink has taken, a second
-	Used       float64 // processor time of the node, in µs a second
-	Memory     float64 // of the node, in bytes
-	Incomplete bool    // the backlog has ended before the turn
+	With, Without ShipTurn
+	Events        float64 // that the sink has taken, a second
+	Incomplete    bool    // the backlog has ended before the turn
+}
+
+// ShipTurn is what was measured while the node ships, or does not.
+type ShipTurn struct {
+	Latencies []float64 // of requests, from when they were due, in µs
+	Used      float64   // processor time of the node, in µs a second
+	Memory    float64   // of the node, in bytes
+	Failed    int
+	FirstFail string // error of the first that failed
 }
 
 // Figures are the rounds of a contestant.

@@ -70,8 +70,17 @@ func TestRunServesEveryContestant(t *testing.T) {
 		}
 	}
 	for _, s := range r.Ship {
-		if len(s.Rounds) != Tiny().ShipRounds || s.Rounds[0].Failed > 0 || math.IsNaN(s.Rounds[0].P99) || s.Rounds[0].Used <= 0 {
-			t.Errorf("sink: %+v", s)
+		if len(s.Rounds) != Tiny().ShipRounds {
+			t.Fatalf("sink %s: %d rounds", s.Sink, len(s.Rounds))
+		}
+		r, want := s.Rounds[0], int(Tiny().ShipRate*Tiny().ShipTime.Seconds())
+		for _, turn := range []ShipTurn{r.With, r.Without} {
+			if turn.Failed > 0 || len(turn.Latencies) != want || turn.Used <= 0 || turn.Memory <= 0 {
+				t.Errorf("sink %s: %+v", s.Sink, turn)
+			}
+		}
+		if r.Events <= 0 {
+			t.Errorf("sink %s: %v events a second", s.Sink, r.Events)
 		}
 	}
 	if len(r.Ship) != len(shipSinks()) {
