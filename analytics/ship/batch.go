@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"hash"
 	"iter"
 	"slices"
 
@@ -16,9 +17,10 @@ type Batch struct {
 	Node  string
 	First string // position of the first event in the journal, as part of a file name; a batch that is sent again begins with the same event
 
-	raw     []byte // JSON objects, each with a newline
-	ends    []int  // of the lines in raw, behind the newline
-	id      string // empty until it is asked for
+	raw     []byte    // JSON objects, each with a newline
+	ends    []int     // of the lines in raw, behind the newline
+	id      string    // empty until it is asked for
+	sum     hash.Hash // of raw, once an id was asked for: from then on, lines are added to it as they come; nil = none was
 	decoded []analytics.Event
 
 	filtered int    // events that were passed and are not for the sink
@@ -35,7 +37,10 @@ const (
 // reset empties a batch. It keeps its memory.
 func (b *Batch) reset() {
 	raw, ends := b.raw[:0], b.ends[:0]
-	*b = Batch{Node: b.Node, raw: raw, ends: ends, pause: b.pause}
+	*b = Batch{Node: b.Node, raw: raw, ends: ends, sum: b.sum, pause: b.pause}
+	if b.sum != nil {
+		b.sum.Reset()
+	}
 }
 
 // NewBatch returns a batch of JSON objects, one in each line.
@@ -50,7 +55,11 @@ func NewBatch(node, first string, lines ...[]byte) *Batch {
 // add appends a copy of a line without its newline.
 func (b *Batch) add(line []byte) {
 	b.id, b.decoded = "", nil
+	begin := len(b.raw)
 	b.raw = append(append(b.raw, line...), '\n')
+	if b.sum != nil {
+		b.sum.Write(b.raw[begin:])
+	}
 	b.ends = append(b.ends, len(b.raw))
 }
 
@@ -100,14 +109,17 @@ func (b *Batch) start(i int) int {
 	return b.ends[i-1]
 }
 
-// ID returns an id of the content: the same when the same events are sent again, another for any others. It pauses between pieces.
+// ID returns an id of the content: the same when the same events are sent again, another for any others. A batch of which an id was asked for is
+// hashed line by line when it is filled again: all at once, that would keep a processor for long, and pauses in between would slow the sink down.
 func (b *Batch) ID() string {
-	if b.id == "" {
-		sum := sha256.New()
+	if b.sum == nil {
+		b.sum = sha256.New()
 		for piece := range b.Pieces() {
-			sum.Write(piece)
+			b.sum.Write(piece)
 		}
-		b.id = hex.EncodeToString(sum.Sum(nil)[:16])
+	}
+	if b.id == "" {
+		b.id = hex.EncodeToString(b.sum.Sum(nil)[:16])
 	}
 	return b.id
 }

@@ -34,3 +34,26 @@ func TestWorkOnBatchPauses(t *testing.T) {
 		}
 	})
 }
+
+// The id is that of the content, however the batch was filled.
+func TestIDOfBatchThatIsFilledAgain(t *testing.T) {
+	b := &Batch{Node: "ams-1"}
+	f := func(step string) {
+		t.Helper()
+		if sum := sha256.Sum256(b.NDJSON()); b.ID() != hex.EncodeToString(sum[:16]) {
+			t.Errorf("%s: the id %s is not of the content %s", step, b.ID(), b.NDJSON())
+		}
+	}
+	b.add([]byte("a"))
+	f("the first")
+	b.add([]byte("b"))
+	f("with a line more")
+	b.reset()
+	f("without lines")
+	b.add([]byte("c"))
+	b.add([]byte("d"))
+	f("filled again")
+	if part := b.part(1, 2); part.ID() != NewBatch("ams-1", "1", []byte("d")).ID() {
+		t.Error("a part has another id than its lines")
+	}
+}
