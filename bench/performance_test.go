@@ -29,7 +29,7 @@ func samplePerformance() *Report {
 		Many:     []cost.Many{{Contestant: cost.DirectName, Streams: 9, P99: 100}, {Contestant: cost.FleetName, Streams: 9, P99: 200, CPU: 0.5}},
 		Start:    &cost.Start{FirstAnswer: []float64{50, 40, 70}, Rest: 32 << 20, RestOwn: 8 << 20},
 		Programs: []cost.Program{{Name: "colonnade", Bytes: 43 << 20}},
-		Ship: []cost.Shipped{{Sink: "file", Before: cost.ShipTurn{Memory: 8 << 20}, Rounds: []cost.ShipRound{
+		Ship: []cost.Shipped{{Sink: "file", Rounds: []cost.ShipRound{
 			{With: turnOf(1500, 2100, 2.2e5, 10<<20), Without: turnOf(1000, 2000, 1e5, 8<<20), Events: 60_000},
 			{With: turnOf(1500, 2100, 2.2e5, 10<<20), Without: turnOf(1000, 2100, 1e5, 8<<20), Events: 60_000},
 		}}},

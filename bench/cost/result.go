@@ -33,7 +33,6 @@ type Result struct {
 // Shipped are the rounds of a node that sends a backlog of events to a sink in one of two turns, while requests go on.
 type Shipped struct {
 	Sink   string
-	Before ShipTurn // that of the node before its first sink, which counts only for memory: what a sink has used stays with the process
 	Rounds []ShipRound
 }
 

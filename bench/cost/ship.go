@@ -78,7 +78,7 @@ func (m *measurement) runShip(ctx context.Context) (err error) {
 }
 
 // measure starts a node with a backlog, and lets it ship in one turn of each round. Turns that ship, and those that do not, are in the order
-// ABBA, after a turn without a sink.
+// ABBA, after a turn that does not count.
 func (s *shipping) measure(ctx context.Context) (shipped Shipped, err error) {
 	shipped.Sink = s.sink
 	c := contestant{Contestant: Contestant{Name: ServeName}, start: s.start}
@@ -87,7 +87,7 @@ func (s *shipping) measure(ctx context.Context) (shipped Shipped, err error) {
 	}
 	defer func() { err = errors.Join(err, s.stop()) }()
 	s.warm(s.running)
-	if shipped.Before, err = s.turn(ctx); err != nil {
+	if _, err := s.turn(ctx); err != nil {
 		return shipped, err
 	}
 	for n := range s.size.ShipRounds {
