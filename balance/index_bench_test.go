@@ -4,15 +4,25 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"colonnade/balance"
 )
 
 // BenchmarkPrefix chooses among 1000 endpoints that have had conversations of 30 blocks, of which so many are a beginning that all
 // share.
-func BenchmarkPrefix(b *testing.B) {
+func BenchmarkPrefix(b *testing.B) { benchmarkPrompts(b, indexConfig(200*1000)) }
+
+// BenchmarkScorePrefix is the same by score, at different latencies.
+func BenchmarkScorePrefix(b *testing.B) {
+	c := indexConfig(200 * 1000)
+	c.Policy, c.Weights = balance.Score, balance.Weights{Prefix: 3, Load: 1, Latency: 1}
+	benchmarkPrompts(b, c)
+}
+
+func benchmarkPrompts(b *testing.B, c balance.Config) {
 	for _, shared := range []int{0, 8} {
-		balancer, prompts := prefixPool(1000, shared)
+		balancer, prompts := prefixPool(c, 1000, shared)
 		next := func(i int) *balance.Request { return &prompts[i%len(prompts)] }
 		b.Run(fmt.Sprintf("choose/shared=%d", shared), func(b *testing.B) {
 			b.ReportAllocs()
@@ -33,16 +43,54 @@ func BenchmarkPrefix(b *testing.B) {
 				balancer.Granted(0, i*7%1000, next(i))
 			}
 		})
+		b.Run(fmt.Sprintf("request/shared=%d", shared), func(b *testing.B) {
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				balancer.serve(time.Duration(i)*100*time.Microsecond, next(i))
+			}
+		})
 	}
 }
 
-// prefixPool returns a balancer with a full index, and prompts that it knows.
-func prefixPool(n, shared int) (*balance.Balancer, []balance.Request) {
+// promptPool is a balancer with a full index, and the loads of its endpoints.
+type promptPool struct {
+	*balance.Balancer
+	*rand.Rand
+	load    []int
+	running []int
+}
+
+func (p *promptPool) add(at, n int) {
+	p.load[at] += n
+	p.Update(at, balance.State{Load: p.load[at], Free: max(0, 16-p.load[at]), Up: true})
+}
+
+// serve is a request with all that it changes: a choice, a grant, a first byte, and the release of another.
+func (p *promptPool) serve(now time.Duration, r *balance.Request) {
+	at := p.Choose(now, r, nil).At
+	p.add(at, 1)
+	p.Granted(now, at, r)
+	p.FirstByte(now, at, r.Input, p.latency())
+	i := p.IntN(len(p.running))
+	p.add(p.running[i], -1)
+	p.running[i] = at
+}
+
+func (p *promptPool) latency() time.Duration {
+	return 100*time.Millisecond + time.Duration(p.IntN(int(100*time.Millisecond)))
+}
+
+// prefixPool returns a pool with a full index, and prompts that it knows.
+func prefixPool(c balance.Config, n, shared int) (*promptPool, []balance.Request) {
 	random := rand.New(rand.NewPCG(6, 6))
-	balancer := balance.New(indexConfig(200 * n))
+	balancer := &promptPool{Balancer: balance.New(c), Rand: random, load: make([]int, n)}
 	balancer.SetEndpoints(engines(n, 16))
 	for at := range n {
-		balancer.Update(at, balance.State{Load: at % 3, Free: 16 - at%3, Up: true})
+		balancer.FirstByte(0, at, 0, balancer.latency())
+		for range 1 + at%3 {
+			balancer.add(at, 1)
+			balancer.running = append(balancer.running, at)
+		}
 	}
 	prompts := make([]balance.Request, 4*n)
 	for i := range prompts {

@@ -60,6 +60,29 @@ func BenchmarkRingBarred(b *testing.B) {
 	}
 }
 
+// Requests of a model that half of the endpoints lack, while the others are over their bounds.
+func BenchmarkRingOverBounds(b *testing.B) {
+	f := func(name string, free int) {
+		b.Run(name, func(b *testing.B) {
+			balancer, r, barred := busyPool(ringConfig(1.25), 1000, 1), keyed(0), make([]bool, 1000)
+			for at := range barred {
+				if barred[at] = at%2 == 0; barred[at] {
+					balancer.Update(at, balance.State{Free: 16, Up: true})
+				} else {
+					balancer.Update(at, balance.State{Load: 16 - free, Free: free, Up: true})
+				}
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				r.Key++
+				balancer.Choose(0, r, barred)
+			}
+		})
+	}
+	f("open", 1)
+	f("full", 0)
+}
+
 // A change of the endpoints, by which the ring is built anew.
 func BenchmarkRingBuild(b *testing.B) {
 	balancer, list := balance.New(ringConfig(1.25)), engines(1000, 16)
