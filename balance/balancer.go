@@ -19,6 +19,8 @@ type Balancer struct {
 	clock     Instant                        // the latest at which latencies were compared or measured
 	costs     [latencyClasses][]latencyBound // of each group, of LeastLatency
 	lowest    [latencyClasses][]latencyBound // of latencies, of Score
+	most      []float64                      // of each group, by its turn: what no score is above, in the choice under way
+	fastest   [latencyClasses]int            // the group that had the least latency
 	scores    [latencyClasses][]scoreBound   // likewise
 	marks     []uint64                       // of each endpoint: the last of matches that found it
 	matches   uint64                         // by scoreMatches

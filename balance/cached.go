@@ -7,7 +7,7 @@ func (b *Balancer) chooseCached(r *Request, barred []bool) Choice {
 	for i := range b.endpoints {
 		at := b.from(i)
 		e := &b.endpoints[at]
-		if !e.Up || barred != nil && barred[at] || !limit.admits(e.Load, e.size()) {
+		if !e.Up || barred != nil && barred[at] || !e.within(limit, 0) {
 			continue
 		}
 		cached := b.config.Cached(e.ID, r)

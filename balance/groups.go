@@ -65,3 +65,5 @@ func (s bitset) set(i int, in bool) {
 		s[i>>6] &^= 1 << (i & 63)
 	}
 }
+
+func (s bitset) has(i int) bool { return s[i>>6]>>(i&63)&1 != 0 }

@@ -221,6 +221,14 @@ func (x *index) unlink(i int32) {
 // longest returns the most blocks of the prompt's beginning that an endpoint has for which test is true, and the least loaded endpoint that has
 // them. One is known to have the first blocks; if none has more, it returns None.
 func (b *Balancer) longest(now Instant, blocks []uint64, known int, test func(b *Balancer, at int) bool) (matched, at int) {
+	if matched = b.depth(now, blocks, known, test); matched == known {
+		return matched, None
+	}
+	return matched, b.holder(now, blocks[matched-1], test, maxHolders)
+}
+
+// depth is longest without the endpoint.
+func (b *Balancer) depth(now Instant, blocks []uint64, known int, test func(b *Balancer, at int) bool) int {
 	low, high := known, min(len(blocks), MaxBlocks) // low blocks are had, high+1 are not
 	for low < high {
 		middle := (low + high + 1) / 2
@@ -230,10 +238,7 @@ func (b *Balancer) longest(now Instant, blocks []uint64, known int, test func(b 
 			high = middle - 1
 		}
 	}
-	if low == known {
-		return low, None
-	}
-	return low, b.holder(now, blocks[low-1], test, maxHolders)
+	return low
 }
 
 // maxHolders is how many endpoints that have a block are compared: more are many that have the beginning of many prompts.
@@ -323,17 +328,16 @@ const leastGain = 2 << 10 // bytes
 
 // fits reports whether an endpoint is open and within its bound.
 func (b *Balancer) fits(at int) bool {
-	e := &b.endpoints[at]
-	return b.open(at, b.barredNow) && b.limit.admits(e.Load, e.size())
+	return b.open(at, b.barredNow) && b.endpoints[at].within(b.limit, 0)
 }
 
 // wouldFit reports whether an endpoint is within its bound, or would be once a request there ends.
 func (b *Balancer) wouldFit(at int) bool {
-	e, load := &b.endpoints[at], b.endpoints[at].Load
+	e, less := &b.endpoints[at], 0
 	if e.Free <= 0 {
-		load--
+		less = 1
 	}
-	return e.Up && (b.barredNow == nil || !b.barredNow[at]) && b.limit.admits(load, e.size())
+	return e.Up && (b.barredNow == nil || !b.barredNow[at]) && e.within(b.limit, less)
 }
 
 // notePrompt notes that an endpoint has got a prompt.

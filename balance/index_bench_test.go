@@ -124,3 +124,21 @@ func benchmarkChoice(b *testing.B, c balance.Config) {
 		balancer.Choose(0, r, nil)
 	}
 }
+
+// BenchmarkScoreHolders chooses among 1000 endpoints for a prompt that so many of them have.
+func BenchmarkScoreHolders(b *testing.B) {
+	c := indexConfig(200 * 1000)
+	c.Policy, c.Weights = balance.Score, balance.Weights{Prefix: 3, Load: 1, Latency: 1}
+	for _, holders := range []int{1, 4, 16, 64, 70, 128, 250, 1000} {
+		pool, prompts := prefixPool(c, 1000, 0)
+		for i := range holders {
+			pool.Granted(0, i*1000/holders, &prompts[0])
+		}
+		b.Run(fmt.Sprintf("holders=%d", holders), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				pool.Choose(0, &prompts[0], nil)
+			}
+		})
+	}
+}

@@ -11,6 +11,9 @@ type ranks struct {
 	least  []float64 // of a group: at most the least of its shares
 	rooms  []float64 // the part of the slots that is free with one more request, without weights; nil: Score is not the policy
 	open   bitset    // endpoints with a free slot
+	up     bitset    // endpoints that are up; nil: the policy does not go by a ring
+	loads  []float64 // likewise, as is the next
+	sizes  []float64
 
 	// changed counts, of a group, what may have made an endpoint of it a better choice, for bounds that hold only until then.
 	changed []uint64 // from 1 on
@@ -47,6 +50,10 @@ func (b *Balancer) rank(at int) {
 	if b.ranks.rooms != nil {
 		b.ranks.rooms[at] = max(0, 1-float64(e.Load+1)/float64(e.Slots+1))
 	}
+	if b.ranks.up != nil {
+		b.ranks.up.set(at, e.Up)
+		b.ranks.loads[at], b.ranks.sizes[at] = float64(e.Load), float64(e.size())
+	}
 	was := b.ranks.shares[at]
 	if share == was {
 		return
@@ -75,16 +82,20 @@ func (b *Balancer) fit() {
 	b.fitWeighted()
 	b.fitAdapters()
 	b.costs, b.lowest, b.scores, b.marks = [latencyClasses][]latencyBound{}, [latencyClasses][]latencyBound{}, [latencyClasses][]scoreBound{}, nil
+	b.fastest = [latencyClasses]int{}
 	switch b.config.Policy {
 	case LeastLatency:
 		for class := range b.costs {
 			b.costs[class] = make([]latencyBound, groupsOf(n))
 		}
 	case Score:
-		b.ranks.rooms, b.marks = make([]float64, n), make([]uint64, n)
+		b.ranks.rooms, b.marks, b.most = make([]float64, n), make([]uint64, n), make([]float64, groupsOf(n))
 		for class := range b.scores {
 			b.lowest[class], b.scores[class] = make([]latencyBound, groupsOf(n)), make([]scoreBound, groupsOf(n))
 		}
+	}
+	if b.config.UsesRing() {
+		b.ranks.up, b.ranks.loads, b.ranks.sizes = newBitset(n), make([]float64, n), make([]float64, n)
 	}
 	for at := range b.endpoints {
 		b.rank(at)

@@ -17,8 +17,8 @@ type ring struct {
 	points []point
 	starts []uint32 // for each value of the leading bits of a hash: index of the first point at or after it
 	shift  int      // of a hash, which leaves those bits
-	seen   []uint64 // by endpoint: the walk that has met it last
-	walks  uint64
+	own    []int32  // the indexes of the points of each endpoint, one endpoint after the other
+	first  []int32  // of each endpoint, and of the end: index of its first in own
 	of     []Endpoint
 }
 
@@ -83,7 +83,7 @@ func newRing(endpoints []Endpoint) ring {
 		halvings++
 	}
 	width := bits.Len(uint(total)) // of the bits that choose the bucket: at most one point in each, on average
-	r := ring{points: make([]point, total), starts: make([]uint32, 1<<width+1), shift: 64 - width, seen: make([]uint64, len(endpoints)), of: endpoints}
+	r := ring{points: make([]point, total), starts: make([]uint32, 1<<width+1), shift: 64 - width, of: endpoints}
 	unsorted := r.scatter(endpoints, halvings)
 	for i := 1; i < len(r.starts); i++ {
 		r.starts[i] += r.starts[i-1]
@@ -94,6 +94,7 @@ func newRing(endpoints []Endpoint) ring {
 		r.points[*end] = p
 	}
 	r.sortBuckets(endpoints)
+	r.listOwn(len(endpoints))
 	return r
 }
 
@@ -125,6 +126,22 @@ func (r *ring) sortBuckets(endpoints []Endpoint) {
 	}
 }
 
+// listOwn lists the points of each endpoint in their order.
+func (r *ring) listOwn(endpoints int) {
+	r.own, r.first = make([]int32, len(r.points)), make([]int32, endpoints+1)
+	for _, p := range r.points {
+		r.first[p.at+1]++
+	}
+	for at := range endpoints {
+		r.first[at+1] += r.first[at]
+	}
+	next := slices.Clone(r.first)
+	for i, p := range r.points {
+		r.own[next[p.at]] = int32(i)
+		next[p.at]++
+	}
+}
+
 func totalPoints(endpoints []Endpoint, halvings int) (total int) {
 	for at := range endpoints {
 		total += pointsOf(&endpoints[at], halvings)
@@ -133,100 +150,6 @@ func totalPoints(endpoints []Endpoint, halvings int) (total int) {
 }
 
 func pointsOf(e *Endpoint, halvings int) int { return max(e.Weight*ringPoints>>halvings, 1) }
-
-// chooseRing returns the first endpoint on the ring from a key that is open and within its bound. Endpoints that are not up are passed
-// over, so the keys of an endpoint come back to it. Consistent hashing with bounded loads: Mirrokni, Thorup, Zadimoghaddam 2016.
-func (b *Balancer) chooseRing(key uint64, barred []bool) Choice {
-	r := &b.ring
-	if len(r.points) == 0 || b.totals.open == 0 {
-		return Choice{At: None, Prefers: None}
-	}
-	r.walks++
-	limit := b.bound()
-	home, fallback, prefers := None, None, None // the first that is up; that is open; that is within its bound, and full
-	open, left, steps := b.totals.open, len(b.endpoints), 0
-	for i := r.find(mix(key)); left > 0 && (open > 0 || prefers == None); i++ {
-		if i == len(r.points) {
-			i = 0
-		}
-		if steps++; isLong(steps) && !b.ringHasMore(limit, barred, fallback, prefers) {
-			break
-		}
-		at := int(r.points[i].at)
-		e := &b.endpoints[at]
-		if e.Free <= 0 && prefers != None || r.seen[at] == r.walks {
-			continue // the first of these: nearly all, while all are busy
-		}
-		r.seen[at] = r.walks
-		left--
-		if e.Free > 0 {
-			open--
-		}
-		if !e.Up || barred != nil && barred[at] {
-			continue
-		}
-		if home == None {
-			home = at
-		}
-		if e.Free <= 0 {
-			if limit.admits(e.Load-1, e.size()) { // a request that waits for it takes the place of one that ends
-				prefers = at
-			}
-			continue
-		}
-		if fallback == None {
-			fallback = at
-		}
-		if limit.admits(e.Load, e.size()) {
-			return Choice{At: at, Prefers: prefers, Why: ringReason(at == home)}
-		}
-	}
-	if fallback == None {
-		return Choice{At: None, Prefers: None}
-	}
-	return Choice{At: fallback, Prefers: prefers, Why: RingFull}
-}
-
-// isLong reports whether a walk of so many points asks whether it can find anything more: after 512, before which most are over, and each
-// time that it has doubled.
-func isLong(steps int) bool { return steps >= 512 && steps&(steps-1) == 0 }
-
-// ringHasMore reports whether an endpoint is left that a walk would take, or name, and has not met: else it would go on to the end.
-func (b *Balancer) ringHasMore(limit bound, barred []bool, fallback, prefers int) bool {
-	for at := range b.endpoints {
-		e := &b.endpoints[at]
-		if !e.Up || b.ring.seen[at] == b.ring.walks || barred != nil && barred[at] {
-			continue
-		}
-		if e.Free > 0 && (fallback == None || limit.admits(e.Load, e.size())) || e.Free <= 0 && prefers == None && limit.admits(e.Load-1, e.size()) {
-			return true
-		}
-	}
-	return false
-}
-
-// key returns the key of a request, 0 for one of which nothing is known.
-func (r *Request) key() uint64 {
-	if r == nil {
-		return 0
-	}
-	return r.Key
-}
-
-// prefix returns the prefix of a request, 0 for one of which nothing is known.
-func (r *Request) prefix() uint64 {
-	if r == nil {
-		return 0
-	}
-	return r.Prefix
-}
-
-func ringReason(home bool) Why {
-	if home {
-		return Ring
-	}
-	return RingNext
-}
 
 // find returns the index of the first point at or after a hash; len(r.points) if the first of all comes next.
 func (r *ring) find(hash uint64) int {

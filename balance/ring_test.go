@@ -300,7 +300,7 @@ func FuzzRing(f *testing.F) {
 	f.Add(uint64(1), uint8(5), uint8(2))
 	f.Fuzz(func(t *testing.T, seed uint64, n, factor uint8) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		list := make([]balance.Endpoint, n%40)
+		list := make([]balance.Endpoint, n)
 		for i := range list {
 			list[i] = balance.Endpoint{ID: fmt.Sprint(seed, i), Slots: 1 + r.IntN(20), Weight: 1 + r.IntN(5)}
 		}
@@ -311,8 +311,59 @@ func FuzzRing(f *testing.F) {
 		for range 5 {
 			barred := p.scramble(r)
 			p.want(keyed(key), barred, p.byRule(order, c, barred))
+			p.want(keyed(key), barred, p.WalkRing(key, barred))
+		}
+		for range 10 {
+			barred, key := p.starve(r), r.Uint64()
+			p.want(keyed(key), barred, p.WalkRing(key, barred))
 		}
 	})
+}
+
+// starve leaves few endpoints of a kind: most are barred, full, down or over their bounds.
+func (p *pool) starve(r *rand.Rand) []bool {
+	of := [...]int{1 << r.IntN(10), 1 << r.IntN(10), 1 << r.IntN(10), 1 << r.IntN(10)} // every how many are idle, full, over their bounds and not barred
+	barred := make([]bool, len(p.list))
+	for at, e := range p.list {
+		s := balance.State{Load: e.Slots, Up: true}
+		switch {
+		case r.IntN(of[0]) == 0:
+			s.Load, s.Free = 0, e.Slots
+		case r.IntN(of[1]) == 0:
+			s.Load = r.IntN(e.Slots)
+		case r.IntN(of[2]) == 0:
+			s.Load, s.Free = 3*e.Slots, 1
+		default:
+			s.Up = r.IntN(2) == 0
+		}
+		p.update(at, s)
+		barred[at] = r.IntN(of[3]) > 0
+	}
+	return barred
+}
+
+// A choice among many endpoints is that of a walk around the ring that meets each point.
+func TestRingIsThatOfAWalk(t *testing.T) {
+	r, why, prefers := rand.New(rand.NewPCG(13, 14)), map[balance.Why]int{}, 0
+	for _, weights := range []int{1, 9} {
+		list := engines(700, 8)
+		for i := range list {
+			list[i].Weight = 1 + r.IntN(weights)
+		}
+		p := newPool(t, ringConfig(1.25), list)
+		for range 1500 {
+			barred, key := p.starve(r), r.Uint64()
+			want := p.WalkRing(key, barred)
+			p.want(keyed(key), barred, want)
+			why[want.Why]++
+			if want.Prefers != balance.None {
+				prefers++
+			}
+		}
+	}
+	if why[balance.Ring] < 200 || why[balance.RingNext] < 200 || why[balance.RingFull] < 200 || prefers < 200 {
+		t.Errorf("%v, with %d that prefer another", why, prefers)
+	}
 }
 
 // A ring that was built ahead is used for its endpoints, by SetEndpoints or by Configure, and for no others.

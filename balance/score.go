@@ -10,8 +10,8 @@ type scoring struct {
 	blocks []uint64
 	least  float64 // latency of those that are open; 0: none is known
 
-	best int
-	most float64
+	best  int
+	score float64 // of the best
 }
 
 // scoreBound is what the scores of a group, without the part of the prompt, were not above at an instant.
@@ -23,8 +23,9 @@ type scoreBound struct {
 	changed    uint64 // ranks.changed of the group then; 0: nothing is known
 }
 
-// maxMatched is how many uses of the prompt's blocks are looked at before the other endpoints.
-const maxMatched = 64
+// maxMatched is how many uses of the prompt's blocks are looked at before the groups. Where more endpoints have a block, one of them is soon
+// found in the groups with the greatest bounds.
+const maxMatched = 16
 
 // chooseScore returns the endpoint that is open and has the greatest weighted sum of the share of the prompt in its cache, the share of
 // its slots that are free, and its latency relative to the least. Those with most of the prompt come first: what they reach, only few of the
@@ -40,40 +41,57 @@ func (b *Balancer) chooseScore(now Instant, r *Request, barred []bool) Choice {
 		depth = s.scoreMatches()
 	}
 	further := s.prefix(depth)
-	for k := 0; k <= s.groups; k++ {
-		g := s.group(k)
-		if from, to := s.span(k, g); !s.whole(k) || s.mayWin(g, from, further) {
-			s.scoreSpan(from, to, depth, k)
-		}
+	for k := range s.groups {
+		s.most[k] = s.bound(s.group(k))
 	}
-	return Choice{At: s.best, Prefers: None, Why: Scored}
+	for {
+		k := s.likeliest(further)
+		if k == None {
+			return Choice{At: s.best, Prefers: None, Why: Scored}
+		}
+		s.scoreGroup(s.group(k), depth)
+		s.most[k] = -1
+	}
 }
 
-// mayWin reports whether a group may have an endpoint with a better score, if each has as much of the prompt as adds this to its score.
-func (s *scoring) mayWin(g, from int, prefix float64) bool {
+// bound returns what no score of a group is above, without the part of the prompt.
+func (s *scoring) bound(g int) float64 {
 	bound := &s.scores[s.class][g]
-	if bound.changed != s.ranks.changed[g] || s.best == None {
-		return true
+	if bound.changed != s.ranks.changed[g] {
+		return never
 	}
 	most := bound.measured
 	if grown := s.least * bound.pace * decay(s.now-bound.at); grown > 1 {
 		most *= grown
 	}
-	if most < bound.unmeasured {
-		most = bound.unmeasured
-	}
-	most += prefix
-	return most > s.most || most == s.most && s.place(from) < s.place(s.best)
+	return max(most, bound.unmeasured)
 }
 
-// scoreSpan looks at the endpoints of step k. Those that were not looked at yet have at most so many blocks of the prompt.
-func (s *scoring) scoreSpan(from, to, depth, k int) {
-	g := from / groupSize
+// likeliest returns the place in turn of the group with the greatest bound, the first of several: what it reaches, few others can. It returns
+// None if no group has an endpoint with a better score than the best, if each has as much of the prompt as adds this to its score.
+func (s *scoring) likeliest(prefix float64) int {
+	k, most := None, -1.0
+	for i, bound := range s.most[:s.groups] {
+		if bound > most {
+			k, most = i, bound
+		}
+	}
+	if k == None || s.best == None {
+		return k
+	}
+	if most += prefix; most > s.score || most == s.score && (k == 0 || s.place(s.group(k)*groupSize) < s.place(s.best)) {
+		return k
+	}
+	return None
+}
+
+// scoreGroup looks at the endpoints of a group. Those that were not looked at yet have at most so many blocks of the prompt.
+func (s *scoring) scoreGroup(g, depth int) {
 	bound := scoreBound{at: s.now, changed: s.ranks.changed[g]}
 	prefix := s.prefix(depth)
 	w, measured := &s.config.Weights, false
 	byLatency := w.Latency * s.least
-	for at := from; at < to; at++ {
+	for at := g * groupSize; at < min(g*groupSize+groupSize, s.n); at++ {
 		if s.ranks.shares[at] == never {
 			continue
 		}
@@ -89,28 +107,28 @@ func (s *scoring) scoreSpan(from, to, depth, k int) {
 				bound.unmeasured = most
 			}
 		}
-		if s.best != None && most+prefix < s.most || s.barred != nil && s.barred[at] || depth > 0 && s.marks[at] == s.matches {
+		if s.best != None && most+prefix < s.score || s.barred != nil && s.barred[at] || depth > 0 && s.marks[at] == s.matches {
 			continue
 		}
-		s.take(at, s.score(at)+s.prefix(s.depthOf(at, depth)))
+		s.take(at, s.scoreOf(at)+s.prefix(s.depthOf(at, depth)))
 	}
 	if s.least > 0 {
 		bound.pace = (1 + rounding) / s.least
 	}
-	if s.whole(k) && (s.least > 0 || !measured) { // else those with a latency are barred, and are worth more to others
+	if s.least > 0 || !measured { // else those with a latency are barred, and are worth more to others
 		s.scores[s.class][g] = bound
 	}
 }
 
 // take makes an endpoint the best, if it is. Of equals, the first in turn is.
 func (s *scoring) take(at int, score float64) {
-	if s.best == None || score > s.most || score == s.most && s.place(at) < s.place(s.best) {
-		s.best, s.most = at, score
+	if s.best == None || score > s.score || score == s.score && s.place(at) < s.place(s.best) {
+		s.best, s.score = at, score
 	}
 }
 
-// score returns the score of an open endpoint without the part of the prompt.
-func (s *scoring) score(at int) float64 {
+// scoreOf returns the score of an open endpoint without the part of the prompt.
+func (s *scoring) scoreOf(at int) float64 {
 	w := &s.config.Weights
 	score := w.Load * s.ranks.rooms[at]
 	if w.Latency == 0 {
@@ -132,8 +150,15 @@ func (s *scoring) prefix(blocks int) float64 {
 
 // leastLatency returns the least latency of the endpoints that are open, of those that are known; 0: there are none.
 func (b *Balancer) leastLatency(now Instant, class int, barred []bool) float64 {
-	least, bounds := never, b.lowest[class]
-	for g := range bounds {
+	least, bounds, first := never, b.lowest[class], b.fastest[class]
+	for k := range bounds {
+		g := k
+		switch k { // the group that had it last time comes first, since few others have less
+		case 0:
+			g = first
+		case first:
+			g = 0
+		}
 		if bounds[g].atLeast(now, least, b.ranks.faster[g]) {
 			continue
 		}
@@ -148,7 +173,7 @@ func (b *Balancer) leastLatency(now Instant, class int, barred []bool) float64 {
 				fastest = inverse
 			}
 			if inverse > contender && (barred == nil || !barred[at]) {
-				least = min(least, l.value(now))
+				least, b.fastest[class] = min(least, l.value(now)), g
 				contender = (1 - rounding) / least
 			}
 		}
@@ -164,7 +189,10 @@ func (b *Balancer) leastLatency(now Instant, class int, barred []bool) float64 {
 // that it has not looked at. An endpoint that has a block has all before it.
 func (s *scoring) scoreMatches() (rest int) {
 	s.matches++
-	rest, _ = s.longest(s.now, s.blocks, 0, func(*Balancer, int) bool { return true })
+	if s.index.first(s.blocks[0]) == none {
+		return 0
+	}
+	rest = s.depth(s.now, s.blocks, 0, func(*Balancer, int) bool { return true })
 	left := maxMatched
 	for low := rest; low > 0; {
 		for i := s.index.first(s.blocks[low-1]); i != none; i = s.index.uses[i].next {
@@ -174,12 +202,15 @@ func (s *scoring) scoreMatches() (rest int) {
 			if at := s.index.uses[i].owner.at; s.fresh(s.now, i) && s.marks[at] != s.matches {
 				s.marks[at] = s.matches
 				if s.open(at, s.barred) {
-					s.take(at, s.score(at)+s.prefix(low))
+					s.take(at, s.scoreOf(at)+s.prefix(low))
 				}
 			}
 		}
 		high := low - 1
-		for low = 0; low < high; {
+		if low = 0; high > 0 && !s.unmarkedHolder(s.blocks[0], &left) {
+			return 0 // as for most conversations that share no beginning
+		}
+		for low < high {
 			middle := (low + high + 1) / 2
 			if s.unmarkedHolder(s.blocks[middle-1], &left) {
 				low = middle
@@ -209,14 +240,14 @@ func (s *scoring) unmarkedHolder(hash uint64, left *int) bool {
 
 // depthOf returns how many of the first blocks an endpoint has, of so many that it may have.
 func (s *scoring) depthOf(at, most int) int {
-	low := 0
+	low, middle := 0, most // which most endpoints have, of those that come here
 	for low < most {
-		middle := (low + most + 1) / 2
 		if i := s.index.find(s.blocks[middle-1], s.endpoints[at].learned); i != none && s.fresh(s.now, i) {
 			low = middle
 		} else {
 			most = middle - 1
 		}
+		middle = (low + most + 1) / 2
 	}
 	return low
 }

@@ -32,4 +32,9 @@ func (b *Balancer) bound() bound {
 
 // admits reports whether an endpoint of this size is within its bound with one more request. The bound is rounded up, so an endpoint
 // with a load below it has room for one.
-func (b bound) admits(load, size int) bool { return float64(load)*b.size < b.load*float64(size) }
+func (b bound) admits(load, size float64) bool { return load*b.size < b.load*size }
+
+// within reports whether an endpoint is within its bound with one more request, and with so many less than it has.
+func (e *endpoint) within(b bound, less int) bool {
+	return b.admits(float64(e.Load-less), float64(e.size()))
+}

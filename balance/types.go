@@ -74,6 +74,22 @@ type Request struct {
 // None is the index of no endpoint.
 const None = -1
 
+// key returns the key of a request, 0 for one of which nothing is known.
+func (r *Request) key() uint64 {
+	if r == nil {
+		return 0
+	}
+	return r.Key
+}
+
+// prefix returns the prefix of a request, 0 for one of which nothing is known.
+func (r *Request) prefix() uint64 {
+	if r == nil {
+		return 0
+	}
+	return r.Prefix
+}
+
 // Choice is the endpoint for a request.
 type Choice struct {
 	At      int // index of the endpoint in the order of SetEndpoints; None: none is open to the request
