@@ -1,16 +1,10 @@
 package balance
 
-import (
-	"math"
-	"slices"
-)
-
 // maxLoaded is how many adapters an endpoint is taken to have in memory at most, beside those with requests pending: engines keep as
 // many in host memory, and forget first the one that was used longest ago. maxListed bounds those that an engine or its document names.
 const (
 	maxLoaded = 128
 	maxListed = 4096
-	maxLooked = 32 // endpoints that only name an adapter, of which the best is taken
 )
 
 // adapters has the adapters that endpoints have, by name.
@@ -20,6 +14,7 @@ type adapters struct {
 	loaded []int32             // of each endpoint, by index
 	bounds []adapterBound      // of each group of endpoints; nil: AdapterAffinity is not the policy
 	grants uint64
+	orders uint64   // of endpoints, by SetEndpoints
 	spare  []*place // to use again
 	unused []*adapter
 }
@@ -28,8 +23,22 @@ type adapters struct {
 type adapter struct {
 	name   string
 	places []*place
-	loaded int // of places
+	ranks  []placeRank // of each place: what choices compare of those in memory, side by side
+	loaded int         // of places
+	order  uint64      // of endpoints, by which the ranks have their indexes
+	latest int         // index of the place that was the best of the last choice, if it is still there
 }
+
+// placeRank is how a place compares with others of its adapter.
+type placeRank struct {
+	rank uint64 // by the pending requests, and of as many, by the last use
+	at   int32  // index of the endpoint
+}
+
+const (
+	pendingBits = 16
+	usedBits    = 64 - pendingBits
+)
 
 // place is an adapter at an endpoint.
 type place struct {
@@ -51,147 +60,6 @@ type endpointAdapters struct {
 	loaded int
 	idle   struct{ oldest, newest *place }
 	report uint64 // how many lists of it were read
-}
-
-// chooseAdapter returns an endpoint that has the adapter and room for it, the one with the most requests for it pending: so it stays where
-// it is. If there is none, it returns the endpoint with the fewest adapters.
-func (b *Balancer) chooseAdapter(r *Request, barred []bool) Choice {
-	if r == nil || r.Adapter == "" {
-		return b.chooseLeastLoaded(barred)
-	}
-	var best, busy *place
-	if a := b.adapters.byName[r.Adapter]; a != nil {
-		if best, busy = b.bestPlace(a.places[:a.loaded], nil, barred); best == nil {
-			best, busy = b.bestListed(a.places[a.loaded:], busy, barred)
-		}
-	}
-	c := Choice{Prefers: None, Why: Adapter}
-	if best == nil {
-		if c.At = b.fewestAdapters(barred); c.At != None && b.endpoints[c.At].adapters.places[r.Adapter] == nil {
-			c.Why = AdapterNew
-		}
-	} else {
-		c.At = best.of.at
-	}
-	if busy != nil && (best == nil || busy.loaded && !best.loaded) {
-		c.Prefers = busy.of.at
-	}
-	return c
-}
-
-// bestPlace returns the best of the places with room for a further request: of those with a free slot, and of those, and busy, without.
-func (b *Balancer) bestPlace(places []*place, busy *place, barred []bool) (best, busiest *place) {
-	room := max(b.config.AdapterPending, 1)
-	for _, p := range places {
-		at := p.of.at
-		switch {
-		case at == None || p.pending >= room:
-		case b.open(at, barred):
-			if best == nil || b.betterPlace(p, best) {
-				best = p
-			}
-		case b.endpoints[at].Up && (barred == nil || !barred[at]):
-			if busy == nil || b.betterPlace(p, busy) {
-				busy = p
-			}
-		}
-	}
-	return best, busy
-}
-
-// bestListed is bestPlace for places that only name the adapter. They may be all endpoints for each of many adapters, so it looks at a few of
-// them, beginning elsewhere each time, and at further ones only while it has found none.
-func (b *Balancer) bestListed(places []*place, busy *place, barred []bool) (best, busiest *place) {
-	if len(places) <= maxLooked {
-		return b.bestPlace(places, busy, barred)
-	}
-	start := int(b.adapters.grants % uint64(len(places)))
-	for _, part := range [...][]*place{places[start:], places[:start]} {
-		for len(part) > 0 && best == nil {
-			n := min(len(part), maxLooked)
-			best, busy = b.bestPlace(part[:n], busy, barred)
-			part = part[n:]
-		}
-	}
-	return best, busy
-}
-
-func (b *Balancer) betterPlace(p, other *place) bool {
-	switch {
-	case p.loaded != other.loaded:
-		return p.loaded
-	case p.pending != other.pending:
-		return p.pending > other.pending
-	case p.used != other.used:
-		return p.used > other.used
-	}
-	return b.fewerAdapters(p.of.at, other.of.at)
-}
-
-// adapterBound is what no open endpoint of a group has less of: adapters in memory, and of as many, its share as in ranks.
-type adapterBound struct {
-	loaded int32
-	share  float64
-}
-
-func (a adapterBound) less(other adapterBound) bool {
-	return a.loaded < other.loaded || a.loaded == other.loaded && a.share < other.share
-}
-
-// noAdapterBound is that of a group without an open endpoint.
-var noAdapterBound = adapterBound{math.MaxInt32, never}
-
-func (b *Balancer) fitAdapters() {
-	b.adapters.bounds = nil
-	if b.config.Policy == AdapterAffinity {
-		b.adapters.bounds = slices.Repeat([]adapterBound{noAdapterBound}, groupsOf(len(b.endpoints)))
-	}
-}
-
-// lessShare notes that an endpoint has a smaller share than before.
-func (a *adapters) lessShare(at int, share float64) {
-	if a.bounds == nil {
-		return
-	}
-	if bound := &a.bounds[at/groupSize]; (adapterBound{a.loaded[at], share}).less(*bound) {
-		*bound = adapterBound{a.loaded[at], share}
-	}
-}
-
-// fewestAdapters returns the open endpoint with the fewest adapters in memory, the least loaded of several.
-func (b *Balancer) fewestAdapters(barred []bool) int {
-	best, fewest, bounds, t := None, noAdapterBound, b.adapters.bounds, b.turn()
-	for k := 0; k <= t.groups; k++ {
-		g := t.group(k)
-		if t.whole(k) && !bounds[g].less(fewest) {
-			continue
-		}
-		from, to := t.span(k, g)
-		low := noAdapterBound
-		for at := from; at < to; at++ {
-			has := adapterBound{b.adapters.loaded[at], b.ranks.shares[at]}
-			if has.share == never {
-				continue
-			}
-			if has.less(low) {
-				low = has
-			}
-			if has.less(fewest) && (barred == nil || !barred[at]) {
-				best, fewest = at, has
-			}
-		}
-		if t.whole(k) {
-			bounds[g] = low
-		}
-	}
-	return best
-}
-
-func (b *Balancer) fewerAdapters(at, other int) bool {
-	if n, of := b.adapters.loaded[at], b.adapters.loaded[other]; n != of {
-		return n < of
-	}
-	return b.endpoints[at].lessLoaded(&b.endpoints[other])
 }
 
 // SetAdapters says which adapters an endpoint has, by its list or its document. complete says that it has no others: those that were sent
@@ -239,6 +107,7 @@ func (a *adapters) granted(l *learned, name string) {
 	a.grants++
 	p.pending++
 	p.used, p.report = a.grants, l.adapters.report
+	p.rank()
 	a.evict(l)
 }
 
@@ -249,9 +118,11 @@ func (a *adapters) released(l *learned, name string) {
 		return
 	}
 	if p.pending--; p.pending > 0 {
+		p.rank()
 		return
 	}
 	p.loaded, p.used = true, a.grants
+	p.rank()
 	p.link()
 	a.evict(l)
 	if l.at == None {
@@ -284,7 +155,7 @@ func (a *adapters) place(l *learned, name string) *place {
 		p = &place{}
 	}
 	*p = place{adapter: of, of: l, index: len(of.places)}
-	of.places = append(of.places, p)
+	of.places, of.ranks = append(of.places, p), append(of.ranks, placeRank{at: int32(l.at)})
 	if l.adapters.places == nil {
 		l.adapters.places = map[string]*place{}
 	}
@@ -312,6 +183,7 @@ func (a *adapters) unload(p *place) {
 	of.loaded--
 	of.swap(p.index, of.loaded)
 	p.loaded, p.used = false, 0
+	p.rank()
 	a.count(p.of, -1)
 	a.forgetUnknown(p)
 }
@@ -354,7 +226,7 @@ func (a *adapters) forgetUnknown(p *place) {
 	of, last := p.adapter, len(p.adapter.places)-1
 	of.swap(p.index, last)
 	of.places[last] = nil
-	if of.places = of.places[:last]; last == 0 {
+	if of.places, of.ranks = of.places[:last], of.ranks[:last]; last == 0 {
 		delete(a.byName, of.name)
 		if len(a.unused) < maxLoaded {
 			a.unused = append(a.unused, of)
@@ -386,6 +258,23 @@ func (a *adapters) removed(l *learned) {
 func (a *adapter) swap(i, j int) {
 	a.places[i], a.places[j] = a.places[j], a.places[i]
 	a.places[i].index, a.places[j].index = i, j
+	a.ranks[i], a.ranks[j] = a.ranks[j], a.ranks[i]
+}
+
+// rank notes how a place compares with others after a change of it.
+func (p *place) rank() {
+	p.adapter.ranks[p.index].rank = uint64(min(p.pending, 1<<pendingBits-1))<<usedBits | p.used
+}
+
+// refresh gives the places of an adapter the indexes that their endpoints have.
+func (a *adapters) refresh(of *adapter) {
+	if of.order == a.orders {
+		return
+	}
+	of.order = a.orders
+	for i, p := range of.places {
+		of.ranks[i].at = int32(p.of.at)
+	}
 }
 
 // idle makes a loaded place without pending requests the one that was used last.

@@ -50,6 +50,25 @@ func BenchmarkAdapters(b *testing.B) {
 			f.release(at, requests[0])
 		}
 	})
+	f("in use by all", false, func(f *adapterFleet, requests []*balance.Request) {
+		for i := range requests {
+			requests[i] = requests[0]
+		}
+		for at := range endpoints {
+			f.UseAdapters(at, []string{requests[0].Adapter})
+		}
+	})
+	f("full at all but one", false, func(f *adapterFleet, requests []*balance.Request) {
+		for i := range requests {
+			requests[i] = requests[0]
+		}
+		for at := range endpoints {
+			f.grant(at, requests[0])
+			if at > 0 {
+				f.add(at, 15)
+			}
+		}
+	})
 	f("listed by all", true, func(f *adapterFleet, requests []*balance.Request) {
 		var names []string
 		for _, r := range requests {

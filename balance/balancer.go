@@ -75,6 +75,7 @@ func (b *Balancer) SetEndpoints(list []Endpoint) {
 	}
 	b.endpoints = make([]endpoint, len(list))
 	b.adapters.loaded = make([]int32, len(list))
+	b.adapters.orders++
 	for class := range b.latencies {
 		b.latencies[class] = make([]latency, len(list))
 	}

@@ -13,6 +13,9 @@ func (b *Balancer) CheckAdapters(pending func(id, adapter string) int) error {
 			if a := b.adapters.byName[name]; a != p.adapter || a.places[p.index] != p || p.loaded != (p.index < a.loaded) || !p.loaded && !p.listed {
 				return fmt.Errorf("%s at %s is in the wrong place: %+v", name, l.id, p)
 			}
+			if r := p.adapter.ranks[p.index]; r.rank>>usedBits != uint64(p.pending) || r.rank<<pendingBits>>pendingBits != p.used {
+				return fmt.Errorf("%s at %s has the rank %x: %+v", name, l.id, r.rank, p)
+			}
 			if p.loaded {
 				loaded++
 			}
