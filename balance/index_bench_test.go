@@ -129,7 +129,7 @@ func benchmarkChoice(b *testing.B, c balance.Config) {
 func BenchmarkScoreHolders(b *testing.B) {
 	c := indexConfig(200 * 1000)
 	c.Policy, c.Weights = balance.Score, balance.Weights{Prefix: 3, Load: 1, Latency: 1}
-	for _, holders := range []int{1, 4, 16, 64, 70, 128, 250, 1000} {
+	for _, holders := range []int{1, 16, 32, 48, 64, 128, 250, 1000} {
 		pool, prompts := prefixPool(c, 1000, 0)
 		for i := range holders {
 			pool.Granted(0, i*1000/holders, &prompts[0])

@@ -25,7 +25,7 @@ type scoreBound struct {
 
 // maxMatched is how many uses of the prompt's blocks are looked at before the groups. Where more endpoints have a block, one of them is soon
 // found in the groups with the greatest bounds.
-const maxMatched = 16
+const maxMatched = 48
 
 // chooseScore returns the endpoint that is open and has the greatest weighted sum of the share of the prompt in its cache, the share of
 // its slots that are free, and its latency relative to the least. Those with most of the prompt come first: what they reach, only few of the
