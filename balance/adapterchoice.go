@@ -66,7 +66,7 @@ func (b *Balancer) bestLoaded(a *adapter, open bool, barred []bool) *place {
 	return a.places[best]
 }
 
-// bestListed returns the best place that only names the adapter: of those with a free slot, and of those, and busy, without. They may be all
+// bestListed returns the best place that only names the adapter: of those with a free slot, and of those without one, of which busy is the best so far. They may be all
 // endpoints for each of many adapters, so it looks at a few of them, beginning elsewhere each time, and at further ones only while it has
 // found none.
 func (b *Balancer) bestListed(places []*place, busy *place, barred []bool) (best, busiest *place) {
@@ -103,7 +103,7 @@ func (b *Balancer) bestPlace(places []*place, busy *place, barred []bool) (best,
 	return best, busy
 }
 
-// adapterBound is what no open endpoint of a group has less of: adapters in memory, and of as many, its share as in ranks.
+// adapterBound is a lower bound of the open endpoints in a group: the fewest adapters in memory, and of those with as few, the least share as in ranks.
 type adapterBound struct {
 	loaded int32
 	share  float64

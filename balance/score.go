@@ -14,7 +14,7 @@ type scoring struct {
 	score float64 // of the best
 }
 
-// scoreBound is what the scores of a group, without the part of the prompt, were not above at an instant.
+// scoreBound has upper bounds of the scores in a group at an instant, without the part of the prompt.
 type scoreBound struct {
 	measured   float64 // of endpoints with a latency, which grows as time passes, and with the least latency
 	unmeasured float64 // of the others, which stays
@@ -28,7 +28,7 @@ type scoreBound struct {
 const maxMatched = 48
 
 // chooseScore returns the endpoint that is open and has the greatest weighted sum of the share of the prompt in its cache, the share of
-// its slots that are free, and its latency relative to the least. Those with most of the prompt come first: what they reach, only few of the
+// its slots that are free, and the least latency relative to its own. Those with most of the prompt come first: what they reach, only few of the
 // others can.
 func (b *Balancer) chooseScore(now Instant, r *Request, barred []bool) Choice {
 	s := scoring{Balancer: b, turn: b.turn(), now: b.notBefore(now), class: r.class(), barred: barred, best: None}

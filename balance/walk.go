@@ -17,7 +17,7 @@ type walk struct {
 	far    [allKinds]int // and how many points after the start it is
 }
 
-// kinds is a set of what an endpoint may be for a request that may go there.
+// kinds is a set of states of an endpoint to which a request may go.
 type kinds uint8
 
 // These are the kinds.

@@ -15,18 +15,18 @@ func shipResult(m *cost.Result, size *cost.Size) (ScenarioResult, bool) {
 		Name: cost.ShipScenario, Title: "sinks of events beside requests",
 		Question: "What do events cost that are sent to a sink, and do requests notice?",
 		Method: fmt.Sprintf("`colonnade serve` has %d events, and gets %.0f plain requests a second, evenly spaced. In each of %d rounds there are two turns of %s: in one the node gets a new "+
-			"sink, which lacks all events, in the other it has none. Turns of one process are compared, in the order ABBA. The receiver of HTTP is in the process of the clients, and reads "+
+			"sink, which lacks all events, in the other it has none. Turns of one process are compared; the order of the two turns changes with each round, so that what drifts counts for both. The receiver of HTTP is in the process of the clients, and reads "+
 			"without decoding.", size.Backlog, size.ShipRate, size.ShipRounds, size.ShipTime),
 		Columns: []column{
 			{Name: "events/s", Better: higher, Key: true, Help: "events that the sink has taken in a second, median of the rounds."},
 			{Name: "CPU", Unit: "µs", Better: lower, Help: "processor time of the node for an event: what it has used more than without a sink in the same round, median."},
-			{Name: "memory", Unit: "MiB", Better: lower, Help: "what the node has allocated more in the first turn with a sink than before it: what it has used stays with the process."},
+			{Name: "memory", Unit: "MiB", Better: lower, Help: "how much more resident memory the node has after the first turn with a sink than before it. Later turns use the same memory again."},
 			{Name: "p50", Unit: "ms", Better: lower, Help: "latency of requests from when they were due, median of all turns with the sink."},
 			{Name: "p99", Unit: "ms", Better: lower, Help: "the same, 99th percentile."},
 			{Name: "× p50", Unit: "×", Better: lower, Help: "p50 relative to that of all turns without the sink."},
 			{Name: "× p99", Unit: "×", Better: lower, Help: "the same of p99."},
-			{Name: "from", Unit: "×", Help: "least × p99 but for one in twenty, if rounds are drawn at random, as many as there were: how far × p99 can be trusted."},
-			{Name: "to", Unit: "×", Help: "the largest but for one in twenty."},
+			{Name: "from", Unit: "×", Help: "lower end of the 90 % bootstrap interval of × p99: rounds are drawn at random, with repetition, as many as there were."},
+			{Name: "to", Unit: "×", Help: "the upper end."},
 			{Name: "failed", Better: lower, Help: "requests that failed, in all turns."},
 		},
 	}
@@ -63,7 +63,7 @@ func (s *ScenarioResult) addSink(sink *cost.Shipped) {
 		ThresholdResult{Name: "events a second", Gateway: sink.Sink, Want: "at least 50000", Got: Value(int(events)), Passed: events >= 50_000},
 		aim("p99 of requests beside it ÷ that without a sink", sink.Sink, "at most 1.1 ×", timesP99, 1.1, "×"))
 	if slices.ContainsFunc(sink.Rounds, func(r cost.ShipRound) bool { return r.Incomplete }) {
-		s.Notes = append(s.Notes, sink.Sink+": the backlog has ended before a turn.")
+		s.Notes = append(s.Notes, sink.Sink+": the backlog has ended before the end of a turn.")
 	}
 	if first != "" {
 		s.Notes = append(s.Notes, sink.Sink+": the first that failed: "+first)

@@ -120,7 +120,7 @@ func (s *Server) answerLearned(rc *fasthttp.RequestCtx, to string) {
 	query := rc.QueryArgs()
 	pool := string(query.Peek(hop.ParamPool))
 	text := s.learned(pool, time.Now(), query.GetUintOrZero(hop.ParamBytes))
-	s.takeovers.tell(pool, to)
+	s.takeovers.noteAnswer(pool, to)
 	if text == nil {
 		rc.SetStatusCode(http.StatusNotFound)
 		return

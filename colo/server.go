@@ -193,7 +193,7 @@ func (s *Server) InFlight() int { return s.inflight.Count() }
 // them, and returns once none is left. The listener stays open until then: the verdict moved costs a request less than a closed port.
 func (s *Server) Shutdown(ctx context.Context, p server.DrainTimings) error {
 	s.Drain()
-	s.http.AwaitQuiet(ctx, p, s.hasToTell)
+	s.http.AwaitQuiet(ctx, p, s.awaitsQuestion)
 	s.pools.Drain()
 	s.refuseCalls()
 	s.config.Logger.Info("taking no more requests", "in_flight", s.inflight.Count())

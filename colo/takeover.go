@@ -26,16 +26,16 @@ type takeovers struct {
 	wake    chan struct{}
 	copying chan struct{} // has an element while copies are made
 
-	mu     sync.Mutex // guards the fields below
-	homes  map[string]string
-	ceased map[string]time.Time // when this server was the home of a pool last
-	copies map[string]learnedCopy
-	due    map[string]time.Time // when a pool may be copied again
-	told   map[string]telling   // which server has asked last what this one has learned of a pool
+	mu      sync.Mutex // guards the fields below
+	homes   map[string]string
+	ceased  map[string]time.Time // when this server was the home of a pool last
+	copies  map[string]learnedCopy
+	due     map[string]time.Time // when a pool may be copied again
+	answers map[string]answered  // which server has asked last what this one has learned of a pool
 }
 
-// telling is an answer to a server that asked what was learned of a pool.
-type telling struct {
+// answered is an answer to a server that asked what was learned of a pool.
+type answered struct {
 	to string // node
 	at time.Time
 }
@@ -50,7 +50,7 @@ func newTakeovers() takeovers {
 	return takeovers{
 		wake: make(chan struct{}, 1), copying: make(chan struct{}, 1),
 		homes: map[string]string{}, ceased: map[string]time.Time{}, copies: map[string]learnedCopy{}, due: map[string]time.Time{},
-		told: map[string]telling{},
+		answers: map[string]answered{},
 	}
 }
 
@@ -109,7 +109,7 @@ func (s *Server) begunHomes() map[string]string {
 	forget(t.copies, known)
 	forget(t.ceased, known)
 	forget(t.due, known)
-	forget(t.told, known)
+	forget(t.answers, known)
 	return begun
 }
 
@@ -118,8 +118,8 @@ func forget[V any](of map[string]V, homeOf map[string]string) {
 	maps.DeleteFunc(of, func(pool string, _ V) bool { return homeOf[pool] == "" })
 }
 
-// takeOver takes over what the home before has learned of a pool, if it is registered and answers, or else what was copied of it. If it is
-// not known, the server is asked that is home if this one is not, since that has a copy at least.
+// takeOver takes over what the home before has learned of a pool, if it is registered and answers, or else what was copied of it. If the home before
+// is not known, takeOver asks the server that would be home without this one, which has a copy at least.
 func (s *Server) takeOver(ctx context.Context, pool, before string) {
 	others := slices.DeleteFunc(slices.Clone(s.table().Registered(s.config.Colo)), func(o *fleet.Server) bool { return o.Node == s.config.Node })
 	at := slices.IndexFunc(others, func(o *fleet.Server) bool { return o.Node == before })
@@ -219,18 +219,18 @@ func (t *takeovers) copyAge(pool string) *float64 {
 	return new(time.Since(known.at).Seconds())
 }
 
-// tell notes that a server has asked what this one has learned of a pool.
-func (t *takeovers) tell(pool, to string) {
+// noteAnswer notes that a server was answered what this one has learned of a pool.
+func (t *takeovers) noteAnswer(pool, to string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.homes[pool] != "" { // else it would never be forgotten
-		t.told[pool] = telling{to, time.Now()}
+		t.answers[pool] = answered{to, time.Now()}
 	}
 }
 
-// hasToTell reports whether the new home of a pool that had its home here until a moment ago has still to ask what this server has learned of it. A
-// home that has made its copy of late need not ask.
-func (s *Server) hasToTell() bool {
+// awaitsQuestion reports whether the new home of a pool that had its home here until a moment ago has still to ask what this server has learned of
+// it. A home that has made its copy of late need not ask.
+func (s *Server) awaitsQuestion() bool {
 	t := &s.takeovers
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -239,8 +239,8 @@ func (s *Server) hasToTell() bool {
 		if known != s.config.Node && now.Sub(t.ceased[pool]) > copyInterval {
 			continue
 		}
-		home, told := s.home(pool), t.told[pool]
-		if !home.Here && !home.Dead && (told.to != home.Node || now.Sub(told.at) > copyInterval) {
+		home, last := s.home(pool), t.answers[pool]
+		if !home.Here && !home.Dead && (last.to != home.Node || now.Sub(last.at) > copyInterval) {
 			return true
 		}
 	}

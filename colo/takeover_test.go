@@ -83,7 +83,7 @@ func TestShutdownTellsWhatWasLearned(t *testing.T) {
 	testkit.WaitFor(t, "the drain", s.Draining)
 	time.Sleep(50 * time.Millisecond)                  // a drain that does not wait ends meanwhile
 	for _, other := range []string{"ams-3", "ams-2"} { // the next home is ams-2
-		if !s.hasToTell() {
+		if !s.awaitsQuestion() {
 			t.Errorf("ams-2 is not awaited, before %s has asked", other)
 		}
 		if text, err := s.client(other, nil).Learned(t.Context(), s.server(), "p", admission.MaxLearned); err != nil || len(text) == 0 {

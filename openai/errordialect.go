@@ -25,7 +25,7 @@ func (e *Error) AppendBody(dst []byte, d Dialect, requestID string) []byte {
 		dst = append(dst, `{"error":`...)
 		dst = appendString(dst, e.Message)
 		dst = append(dst, `,"error_type":`...)
-		dst = appendString(dst, e.routerType(d))
+		dst = appendString(dst, e.nativeErrorType(d))
 		return append(e.appendFields(dst, requestID), '}')
 	}
 	return e.AppendJSON(dst, requestID)
@@ -59,9 +59,9 @@ func (e *Error) anthropicType() string {
 	return "invalid_request_error"
 }
 
-// routerType returns the error_type of TGI (router/src/infer/mod.rs, InferError) or TEI (router/src/lib.rs, ErrorType), which their clients know;
+// nativeErrorType returns the error_type of TGI (router/src/infer/mod.rs, InferError) or TEI (router/src/lib.rs, ErrorType), which their clients know;
 // or the code, for what they have no type for.
-func (e *Error) routerType(d Dialect) string {
+func (e *Error) nativeErrorType(d Dialect) string {
 	tgi, tei := e.Code, e.Code
 	switch {
 	case e.Number == NumberInsufficientQuota:

@@ -161,7 +161,7 @@ var problems = []Problem{
 	{Kind: EventsLost, Meaning: "a node has lost events in the last minutes",
 		Effect: "none; usage may be billed too low", Action: "free space on the disk of -data-dir, or see the log"},
 	{Kind: SinkClosed, Meaning: "a node cannot open a sink of events",
-		Effect: "none; events are kept, and dropped at the bound of the disk", Action: "correct the document, or the flag -sink and start the node again; what is wrong stands beside it"},
+		Effect: "none; events are kept, and dropped at the bound of the disk", Action: "see what is wrong beside it; correct the document, or the flag -sink and start the node again. A sink whose position another process has is opened once that ends"},
 	{Kind: SinkFailing, Meaning: "a sink takes no events of a node",
 		Effect: "none; events are kept and sent later, and dropped at the bound of the disk", Action: "look at the sink, its credential, and the network between it and the node"},
 	{Kind: SinkBehind, Meaning: "a sink is more than a minute behind the events of a node",

@@ -265,8 +265,8 @@ func (f *farFleet) awaitWay(model string) {
 	})
 }
 
-// awaitQueuedWay is awaitWay with a full fra, whose queue must be empty.
-func (f *farFleet) awaitQueuedWay(model string) {
+// awaitWayToQueue is awaitWay with a full fra, whose queue must be empty.
+func (f *farFleet) awaitWayToQueue(model string) {
 	f.T.Helper()
 	testkit.WaitFor(f.T, "requests to come over ams to the queue of fra", func() bool {
 		before := f.forwards()

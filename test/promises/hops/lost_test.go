@@ -96,7 +96,7 @@ func TestHopLostWhileQueued(t *testing.T) {
 	t.Parallel()
 	f, release := startQueued(t)
 	for _, l := range losses() {
-		f.awaitQueuedWay(l.model)
+		f.awaitWayToQueue(l.model)
 		c := f.BeginChat(chat(l.model, 2, true), "x-request-id: "+l.id())
 		testkit.WaitFor(t, "the request to wait in fra", func() bool { return f.Pool("fra", "demo").Queued == 1 })
 		lost := time.Now()
