@@ -123,7 +123,10 @@ func (b *Balancer) Update(at int, s State) {
 // Choose returns the endpoint for a request. barred has an entry for each endpoint, which is true for those that the request must not
 // get; nil: it may get all.
 func (b *Balancer) Choose(now Instant, r *Request, barred []bool) Choice {
-	if b.config.Policy == PrefixAffinity && b.config.Cached != nil {
+	switch {
+	case b.config.Pick != nil:
+		return b.choosePicked(r, barred)
+	case b.config.Policy == PrefixAffinity && b.config.Cached != nil:
 		return b.chooseCached(r, barred)
 	}
 	switch b.config.Policy {

@@ -38,6 +38,9 @@ type Config struct {
 	// Cached returns how much of a prompt an endpoint, given its ID, has in its cache. If it is set, PrefixAffinity goes by it; simulations do.
 	// It is called under the mutex of the pool.
 	Cached func(id string, r *Request) int
+	// Pick returns the index of the endpoint that gets a request, of those that are open to it, given their IDs: one or more. If it is set, it is
+	// the policy; simulations of other systems set it. It is called under the mutex of the pool, and what it has picked may be asked for again.
+	Pick func(open []string, r *Request) int
 }
 
 // Weights are those of the parts of a score.
