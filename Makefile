@@ -80,7 +80,9 @@ bench-overload: ## measure gateways under overload, and write docs/overload.md; 
 	bin/colonnade-bench $(if $(QUICK),-quick) -out "$(OUT)" $(BENCH_FLAGS)
 
 bench-balance: ## compare the policies that choose endpoints, in virtual time, and write the figures of docs/balancing.md
-	$(GO) -C bench test ./balance -count=1 -v -run '^TestBalancingPage$$' -update
+	@$(GO) -C bench/llmd build -trimpath -o ../../bin/colonnade-bench-llmd . || \
+		{ rm -f bin/colonnade-bench-llmd; echo "bench/llmd does not build: the figures are without llm-d" >&2; }
+	$(GO) -C bench test ./balance -count=1 -v -timeout 30m -run '^TestBalancingPage$$' -update
 
 soak: ## run the tests with exact marks and in full length
 	@for module in $(MODULES); do \

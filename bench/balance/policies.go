@@ -13,6 +13,8 @@ type Contestant struct {
 	Wait   time.Duration // balance.wait
 	Oracle bool
 	Blind  bool // see Config
+	LLMD   string
+	Scrape time.Duration
 }
 
 // Contestants are the policies that are compared. The last is the oracle, and the one before it that of requests that wait.
@@ -36,6 +38,15 @@ func Contestants() []Contestant {
 		{Name: "score", Policy: score},
 		{Name: "oracle, wait: 2s", Policy: index, Wait: wait, Oracle: true},
 		{Name: "oracle", Policy: index, Oracle: true},
+	}
+}
+
+// LLMDContestants are llm-d's scorers, given the program bench/llmd: with the interval of scrapes that they have by default, and with metrics
+// that are never old.
+func LLMDContestants(program string) []Contestant {
+	return []Contestant{
+		{Name: "llm-d, metrics every 50 ms", LLMD: program, Scrape: 50 * time.Millisecond},
+		{Name: "llm-d, fresh metrics", LLMD: program},
 	}
 }
 
@@ -69,7 +80,7 @@ func Workloads(seed uint64) ([]Workload, error) {
 // At returns the run of a contestant at a load.
 func (w *Workload) At(load float64, c *Contestant) Config {
 	return Config{
-		Policy: c.Policy, PreferWait: c.Wait, Oracle: c.Oracle, Blind: c.Blind, Traffic: w.Traffic, Endpoints: w.Engines, Timing: DefaultTiming(),
+		Policy: c.Policy, PreferWait: c.Wait, Oracle: c.Oracle, Blind: c.Blind, LLMD: c.LLMD, Scrape: c.Scrape, Traffic: w.Traffic, Endpoints: w.Engines, Timing: DefaultTiming(),
 		Speed: load * w.Capacity / w.Traffic.Rate(),
 	}
 }

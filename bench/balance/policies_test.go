@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 
@@ -100,13 +101,12 @@ func measure(t *testing.T, seeds []Workload, contestants []Contestant) *measured
 	for _, c := range contestants {
 		for _, load := range Loads() {
 			t.Log(all.traffic, c.Name, load)
-			var runs []Figures
-			for _, w := range seeds {
-				f := simulate(t, w.At(load, &c))
+			runs := simulateAll(t, seeds, load, &c)
+			for _, f := range runs {
 				if f.PeakOver > 0 {
 					t.Fatalf("%s, %s at %.2f: %d requests beyond the slots", all.traffic, c.Name, load, f.PeakOver)
 				}
-				if runs = append(runs, f); c.Name == indexName && f.Jain < all.leastJain {
+				if c.Name == indexName && f.Jain < all.leastJain {
 					all.leastJain = f.Jain
 				}
 			}
@@ -114,6 +114,17 @@ func measure(t *testing.T, seeds []Workload, contestants []Contestant) *measured
 		}
 	}
 	return all
+}
+
+// simulateAll runs a contestant with each seed, all at once: times are virtual.
+func simulateAll(t *testing.T, seeds []Workload, load float64, c *Contestant) []Figures {
+	runs := make([]Figures, len(seeds))
+	var running sync.WaitGroup
+	for i, w := range seeds {
+		running.Go(func() { runs[i] = simulate(t, w.At(load, c)) })
+	}
+	running.Wait()
+	return runs
 }
 
 // summary returns the median of each figure; that of Jain's index if accounts had to wait in all runs.
@@ -147,9 +158,15 @@ func figuresText(t *testing.T) string {
 			seeds[i] = append(seeds[i], one)
 		}
 	}
+	contestants := Contestants()
+	if llmdBuilt(t) {
+		contestants = append(contestants, LLMDContestants(llmdProgram)...)
+	} else {
+		fmt.Fprintf(os.Stderr, "%s is not built: the figures are without llm-d\n", llmdProgram)
+	}
 	var tables, aims strings.Builder
 	for _, of := range seeds[:3] {
-		all := measure(t, of, Contestants())
+		all := measure(t, of, contestants)
 		aims.WriteString(all.aims())
 		all.table(&tables, "share of prompt tokens in the cache, and time to first token in seconds, p50 / p99", func(f *Figures) string {
 			return fmt.Sprintf("%.2f, %.2f / %.1f", f.Hits, f.TTFT50, f.TTFT99)
@@ -259,8 +276,12 @@ func (c *chart) add(name string, points plotter.XYs) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	line.Color = colors.Colors()[c.lines%12]
 	line.Width = vg.Points(2)
+	if c.lines < 12 {
+		line.Color = colors.Colors()[c.lines]
+	} else {
+		line.Dashes = []vg.Length{vg.Points(float64(6 - 4*(c.lines-12))), vg.Points(2)}
+	}
 	marks.Color = line.Color
 	c.lines++
 	c.plot.Add(line, marks)

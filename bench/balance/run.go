@@ -22,6 +22,8 @@ type Config struct {
 	PreferWait time.Duration // see permits.Config
 	Oracle     bool          // Policy goes by the caches themselves
 	Blind      bool          // the index does not know how much the caches hold
+	LLMD       string        // the program bench/llmd, which chooses instead of Policy; empty: none
+	Scrape     time.Duration // interval at which llm-d reads the metrics of engines; 0: whenever it chooses
 	Traffic    *Traffic
 	Endpoints  int
 	Timing     Timing
@@ -35,7 +37,8 @@ type run struct {
 	began   time.Time
 	pool    *permits.Pool
 	engines []*engine
-	chains  map[*balance.Request][]uint64 // of the oracle: Request.Chain
+	indices map[*balance.Request]int // of requests in the traffic; nil: the policy needs none
+	llmd    *llmd
 	ends    ends
 	ended   []served // all requests, by their index in the traffic
 	figures *figures
@@ -66,15 +69,22 @@ func Simulate(c Config) Figures {
 	r := &run{Config: c, began: time.Now(), ended: make([]served, len(c.Traffic.Requests)), figures: newFigures(), wake: make(chan struct{}, 1)}
 	list := make([]permits.Endpoint, c.Endpoints)
 	for i := range list {
-		r.engines = append(r.engines, newEngine(c.Timing, c.Traffic.BlockTokens))
+		r.engines = append(r.engines, newEngine(c.Timing, c.Traffic.BlockTokens, c.Scrape))
 		list[i] = permits.Endpoint{ID: strconv.Itoa(i), Concurrency: c.Timing.Slots, Weight: 1}
 	}
-	if c.Oracle {
-		r.chains = map[*balance.Request][]uint64{}
+	if c.Oracle || c.LLMD != "" {
+		r.indices = map[*balance.Request]int{}
 		for i := range c.Traffic.Requests {
-			r.chains[&c.Traffic.Requests[i].Balance] = c.Traffic.Requests[i].Chain
+			r.indices[&c.Traffic.Requests[i].Balance] = i
 		}
+	}
+	switch {
+	case c.Oracle:
 		c.Policy.Cached = r.cached
+	case c.LLMD != "":
+		r.llmd = startLLMD(c.LLMD)
+		defer r.llmd.stop()
+		c.Policy.Pick = r.pick
 	}
 	r.pool = permits.New(permits.Config{
 		Discipline: permits.Fair, Cost: permits.ByTokens, Limit: 10_000, PerAccount: 10_000, Bytes: 1 << 40, MaxWait: maxWait, Balance: c.Policy, PreferWait: c.PreferWait,
@@ -96,7 +106,7 @@ const leastShare = 8
 // cached is what the oracle sees: how many blocks of a prompt an engine has in its cache. It is called under the pool's mutex.
 func (r *run) cached(id string, b *balance.Request) int {
 	at, _ := strconv.Atoi(id)
-	chain := r.chains[b]
+	chain := r.Traffic.Requests[r.indices[b]].Chain
 	if n := r.engines[at].has(chain); n*leastShare >= len(chain) {
 		return n
 	}
@@ -196,6 +206,9 @@ func (r *run) start(g *grant) {
 	}
 	s.permit = g.permit
 	s.engine, _ = strconv.Atoi(g.permit.Endpoint())
+	if r.llmd != nil {
+		r.llmd.sent(strconv.Itoa(g.index))
+	}
 	e := r.engines[s.engine]
 	s.job = e.begin(r.now(), q)
 	cost := 0.0

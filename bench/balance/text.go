@@ -20,15 +20,21 @@ type text struct {
 func (t *text) blocks(tokens []uint64, each int) (blocks []uint64, bytes int) {
 	t.chain.Reset("")
 	for more, i := true, 0; i < len(tokens); i++ {
-		t.buffer = t.buffer[:0]
-		for word, n := tokens[i], each*(tokenBytes-1+int(tokens[i]%3)); len(t.buffer) < n; word = word*6364136223846793005 + 1442695040888963407 {
-			t.buffer = binary.LittleEndian.AppendUint64(t.buffer, word)
-		}
+		t.buffer = appendText(t.buffer[:0], tokens[i], each)
 		if bytes += len(t.buffer); more {
 			more = t.chain.Write(t.buffer)
 		}
 	}
 	return t.chain.Blocks(), bytes
+}
+
+// appendText appends the text of a block of so many tokens.
+func appendText(text []byte, block uint64, tokens int) []byte {
+	end := len(text) + tokens*(tokenBytes-1+int(block%3))
+	for word := block; len(text) < end; word = word*6364136223846793005 + 1442695040888963407 {
+		text = binary.LittleEndian.AppendUint64(text, word)
+	}
+	return text
 }
 
 // write gives all requests their prompts as the product sees them.
