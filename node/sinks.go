@@ -24,7 +24,7 @@ const (
 	sinkFlush = 5 * time.Second
 	// maxSinkRate is how many events a sink gets in a second at most: more than requests make, so that a backlog shrinks, and few enough that
 	// requests have the processors.
-	maxSinkRate = 56_000
+	maxSinkRate = 51_000
 	// sinkRetry is how often a sink that could not be opened is tried again.
 	sinkRetry = 10 * time.Second
 	// maxSinkCredential bounds the file of a credential, in bytes.

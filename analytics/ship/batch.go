@@ -29,7 +29,7 @@ type Batch struct {
 
 const (
 	// PieceBytes is how many bytes a sink handles before it lets others have the processor.
-	PieceBytes = 128 << 10
+	PieceBytes = 64 << 10
 	// PieceEvents is the same in events, for work that takes several microseconds for each.
 	PieceEvents = 128
 )

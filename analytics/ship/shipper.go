@@ -17,11 +17,11 @@ const (
 	longestPoll  = 250 * time.Millisecond
 	// slicesPerSecond is how often the shipper looks whether it is ahead of its rate: it passes few events between two looks, so that requests
 	// wait no longer for a processor than those take.
-	slicesPerSecond = 500
+	slicesPerSecond = 200
 	// mostBehind is how late events may be that are still made up for: about as long as a sink takes for a batch.
 	mostBehind = 100 * time.Millisecond
 	// leastPause is how long requests have the processor at least.
-	leastPause = 500 * time.Microsecond
+	leastPause = 600 * time.Microsecond
 	// mostFiltered is how many events that the filter leaves out are passed before the position is saved.
 	mostFiltered = 100_000
 )
