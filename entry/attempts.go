@@ -164,12 +164,13 @@ func (t *attempts) at(s candidate) attempt {
 	return attempt{candidate: s, wait: hop.WaitSpill}
 }
 
-// refused notes the verdict of a colo that was out of capacity.
-func (t *attempts) refused(at attempt, v hop.Verdict, e *openai.Error) {
+// refused notes the visit of a colo that was out of capacity.
+func (t *attempts) refused(at attempt, visit *hop.Visit, e *openai.Error) {
+	v := &visit.Verdict
 	if t.fullLeft--; t.fullLeft < 0 {
 		t.candidates = nil
 	}
-	t.noteRefusal(at.Colo, e, at.wait == hop.WaitFull)
+	t.noteRefusal(at.Colo, e, at.wait == hop.WaitFull || visit.Queued > 0)
 	t.lastRefusals[len(t.lastRefusals)-1].interval = v.RetryInterval
 	if at.wait == hop.WaitSpill && v.MayWait {
 		i, _ := slices.BinarySearchFunc(t.waitingRooms, v.Expected, func(w waitingRoom, expected time.Duration) int {

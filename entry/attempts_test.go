@@ -59,7 +59,7 @@ func walk(t *attempts, answers map[string]hop.Verdict) []string {
 		case v.Number == openai.NumberModelNotFound:
 			t.modelUnknown(openai.ModelNotFound("m"))
 		case v.Kind == hop.VerdictOOC:
-			t.refused(at, v, peer.ErrorOf(v))
+			refuse(t, at, v)
 		case v.Kind == hop.VerdictMoved:
 			t.moved(at, nil, false, peer.ErrorOf(v))
 		default:
@@ -490,5 +490,25 @@ func TestNoTimeForAnotherTry(t *testing.T) {
 	f(map[string]hop.Verdict{"ams": broken}, 50001, "truncated", 0)
 }
 
+// The refusal of a colo whose queue held the request for a time stands, whatever colos say that did not let it wait.
+func TestRefusalAfterAWaitStands(t *testing.T) {
+	for name, waited := range map[string]int{"first": 0, "in the middle": 1, "last": 2} {
+		tr := testAttempts(testStops("ams", "fra", "waw"), queueDefault, testRetry)
+		for i := range 3 {
+			at, _ := tr.next()
+			visit := hop.Visit{Verdict: ooc("busy", 3*time.Second, 0, true)}
+			if i == waited {
+				visit = hop.Visit{Verdict: ooc("deadline", 4*time.Second, 0, true), Queued: time.Second}
+			}
+			tr.refused(at, &visit, peer.ErrorOf(visit.Verdict))
+		}
+		if e := tr.clientError(); e.Reason != "deadline" || e.RetryAfter != 3*time.Second {
+			t.Errorf("%s: %+v, want the reason deadline, after 3 s", name, e)
+		}
+	}
+}
+
 // refuse lets a colo answer an attempt with a verdict.
-func refuse(t *attempts, at attempt, v hop.Verdict) { t.refused(at, v, peer.ErrorOf(v)) }
+func refuse(t *attempts, at attempt, v hop.Verdict) {
+	t.refused(at, &hop.Visit{Verdict: v}, peer.ErrorOf(v))
+}

@@ -117,7 +117,7 @@ func TestVisitsCountAsOwnAttempts(t *testing.T) {
 		if !ok || visited.Colo.Name != colo || visited.server().Node != colo+"-1" {
 			t.Fatalf("visited %s: %+v", colo, visited)
 		}
-		tr.refused(visited, verdicts[colo], peer.ErrorOf(verdicts[colo]))
+		refuse(tr, visited, verdicts[colo])
 	}
 	if tr.fullLeft != 1 {
 		t.Errorf("%d of 4 further colos are left", tr.fullLeft)
@@ -136,7 +136,7 @@ func TestVisitThatGotLost(t *testing.T) {
 	at, _ := tr.next()
 	at.onward = tr.onward(at, 1)
 	busy := ooc("busy", time.Second, 0, true)
-	tr.refused(at, busy, peer.ErrorOf(busy))
+	refuse(tr, at, busy)
 	lost, _ := tr.visited(at, "fra", "fra-2")
 	tr.serverLost(lost, peer.ErrorOf(hop.Verdict{}), always)
 	for _, want := range []string{"fra-1 spill waw-1!", "waw-1 spill", "ams-1 full"} {

@@ -382,7 +382,7 @@ func (c *call) handleVisit(at attempt, visit hop.Visit, e *openai.Error) {
 	}
 	switch v.Kind {
 	case hop.VerdictOOC:
-		c.attempts.refused(at, v, e)
+		c.attempts.refused(at, &visit, e)
 	case hop.VerdictMoved:
 		at.line = at.line.knownUpTo(v.Revision).noteDraining(v.Drains)
 		c.attempts.moved(at, c.serverNamed(at.Colo.Name, v), v.Waited, e)
