@@ -1,13 +1,12 @@
 package ship
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"hash"
 	"iter"
 	"slices"
+
+	"github.com/cespare/xxhash/v2"
 
 	"colonnade/analytics"
 )
@@ -17,10 +16,9 @@ type Batch struct {
 	Node  string
 	First string // position of the first event in the journal, as part of a file name; a batch that is sent again begins with the same event
 
-	raw     []byte    // JSON objects, each with a newline
-	ends    []int     // of the lines in raw, behind the newline
-	id      string    // empty until it is asked for
-	sum     hash.Hash // of raw, once an id was asked for: from then on, lines are added to it as they come; nil = none was
+	raw     []byte // JSON objects, each with a newline
+	ends    []int  // of the lines in raw, behind the newline
+	id      string // empty until it is asked for
 	decoded []analytics.Event
 
 	filtered int    // events that were passed and are not for the sink
@@ -37,10 +35,7 @@ const (
 // reset empties a batch. It keeps its memory.
 func (b *Batch) reset() {
 	raw, ends := b.raw[:0], b.ends[:0]
-	*b = Batch{Node: b.Node, raw: raw, ends: ends, sum: b.sum, pause: b.pause}
-	if b.sum != nil {
-		b.sum.Reset()
-	}
+	*b = Batch{Node: b.Node, raw: raw, ends: ends, pause: b.pause}
 }
 
 // NewBatch returns a batch of JSON objects, one in each line.
@@ -55,11 +50,7 @@ func NewBatch(node, first string, lines ...[]byte) *Batch {
 // add appends a copy of a line without its newline.
 func (b *Batch) add(line []byte) {
 	b.id, b.decoded = "", nil
-	begin := len(b.raw)
 	b.raw = append(append(b.raw, line...), '\n')
-	if b.sum != nil {
-		b.sum.Write(b.raw[begin:])
-	}
 	b.ends = append(b.ends, len(b.raw))
 }
 
@@ -109,17 +100,11 @@ func (b *Batch) start(i int) int {
 	return b.ends[i-1]
 }
 
-// ID returns an id of the content: the same when the same events are sent again, another for any others. A batch of which an id was asked for is
-// hashed line by line when it is filled again: all at once, that would keep a processor for long, and pauses in between would slow the sink down.
+// ID returns an id of the content: the same when the same events are sent again, another for any others. It names the first event, which batches of
+// a node have in common only when events are sent again, so that a fast hash is enough.
 func (b *Batch) ID() string {
-	if b.sum == nil {
-		b.sum = sha256.New()
-		for piece := range b.Pieces() {
-			b.sum.Write(piece)
-		}
-	}
 	if b.id == "" {
-		b.id = hex.EncodeToString(b.sum.Sum(nil)[:16])
+		b.id = fmt.Sprintf("%s-%016x", b.First, xxhash.Sum64(b.raw))
 	}
 	return b.id
 }

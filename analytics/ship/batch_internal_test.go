@@ -2,8 +2,6 @@ package ship
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"testing"
 )
@@ -23,9 +21,13 @@ func TestWorkOnBatchPauses(t *testing.T) {
 			t.Errorf("%s: %d pauses, want %d", what, pauses, least)
 		}
 	}
-	f("id", len(b.NDJSON())/PieceBytes, func() {
-		if sum := sha256.Sum256(b.NDJSON()); b.ID() != hex.EncodeToString(sum[:16]) {
-			t.Errorf("the id %s is not of the content", b.ID())
+	f("pieces", len(b.NDJSON())/PieceBytes, func() {
+		var all []byte
+		for piece := range b.Pieces() {
+			all = append(all, piece...)
+		}
+		if !bytes.Equal(all, b.NDJSON()) {
+			t.Errorf("the pieces are %d bytes, and differ", len(all))
 		}
 	})
 	f("events", events/PieceEvents, func() {
@@ -35,25 +37,38 @@ func TestWorkOnBatchPauses(t *testing.T) {
 	})
 }
 
-// The id is that of the content, however the batch was filled.
+// The id is that of the events and of the place where they begin, however the batch was filled.
 func TestIDOfBatchThatIsFilledAgain(t *testing.T) {
 	b := &Batch{Node: "ams-1"}
-	f := func(step string) {
+	f := func(step, first string, lines ...string) {
 		t.Helper()
-		if sum := sha256.Sum256(b.NDJSON()); b.ID() != hex.EncodeToString(sum[:16]) {
-			t.Errorf("%s: the id %s is not of the content %s", step, b.ID(), b.NDJSON())
+		b.First = first
+		same := &Batch{Node: "ams-1", First: first}
+		for _, line := range lines {
+			same.add([]byte(line))
+		}
+		if b.ID() != same.ID() {
+			t.Errorf("%s: the id is %s, that of the same events %s", step, b.ID(), same.ID())
 		}
 	}
 	b.add([]byte("a"))
-	f("the first")
+	f("the first", "main1-1", "a")
 	b.add([]byte("b"))
-	f("with a line more")
+	f("with a line more", "main1-1", "a", "b")
 	b.reset()
-	f("without lines")
+	f("without lines", "")
 	b.add([]byte("c"))
 	b.add([]byte("d"))
-	f("filled again")
-	if part := b.part(1, 2); part.ID() != NewBatch("ams-1", "1", []byte("d")).ID() {
-		t.Error("a part has another id than its lines")
+	f("filled again", "main1-3", "c", "d")
+	ids := map[string]bool{b.ID(): true}
+	for name, other := range map[string]*Batch{
+		"a part": b.part(1, 2), "less": NewBatch("ams-1", "main1-3", []byte("c")), "other events": NewBatch("ams-1", "main1-3", []byte("c"), []byte("e")),
+		"elsewhere": NewBatch("ams-1", "main1-5", []byte("c"), []byte("d")),
+	} {
+		if id := other.ID(); ids[id] {
+			t.Errorf("%s: the id %s is that of another batch", name, id)
+		} else {
+			ids[id] = true
+		}
 	}
 }

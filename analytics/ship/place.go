@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
 
@@ -22,30 +21,26 @@ var ErrInUse = errors.New("another process ships the events of this node under t
 const (
 	// syncInterval is how often the position is made to survive a loss of power. After one, what was sent since comes again.
 	syncInterval = time.Second
-	// bootIDFile has an id that Linux makes anew when the machine starts.
-	bootIDFile = "/proc/sys/kernel/random/boot_id"
 )
 
-// place keeps the position of a sink in DIR/ship/NODE/NAME.json, and the lock of its only shipper beside it.
+// place keeps the position of a sink in DIR/ship/NODE/NAME.json, and the lock of its only shipper beside it. That position is behind events that
+// survive a loss of power. The one behind the last batch is in NAME.recent, and counts until the machine stops. It is never older than the other.
 type place struct {
-	path string
-	lock *os.File
-	boot string       // id of this run of the machine; empty = unknown
-	sync func() error // makes the events that were sent survive a loss of power
+	path   string
+	lock   *os.File
+	recent recentPlace
+	sync   func() error // makes the events that were sent survive a loss of power
 
 	durable journal.Cursor // what survives a loss of power
 	synced  time.Time      // when that was tried last
-	recent  bool           // the position that was saved last is not durable
+	behind  bool           // durable is not the last position
 	lost    error          // of sync: events behind durable may be lost
 }
 
-// kept is the content of the file. The kernel may write any version of it to the disk, also before the events that were sent: the position
-// that a loss of power must not leave too far ahead stands apart from the one that is only for the process.
+// kept is the content of NAME.json.
 type kept struct {
-	Version int             `json:"version"`
-	Cursor  journal.Cursor  `json:"cursor"`           // events before it survive a loss of power
-	Boot    string          `json:"boot,omitempty"`   // run of the machine in which Recent counts
-	Recent  *journal.Cursor `json:"recent,omitempty"` // events before it were sent
+	Version int            `json:"version"`
+	Cursor  journal.Cursor `json:"cursor"` // events before it survive a loss of power
 }
 
 const placeVersion = 1
@@ -64,7 +59,8 @@ func openPlace(dir, node, name string, to Sink) (*place, *journal.Cursor, error)
 		_ = lock.Close()
 		return nil, nil, fmt.Errorf("%w (%w)", ErrInUse, err)
 	}
-	p := &place{path: filepath.Join(below, name+".json"), lock: lock, boot: bootID(), sync: to.Sync}
+	p := &place{path: filepath.Join(below, name+".json"), lock: lock, sync: to.Sync}
+	p.recent = recentPlace{path: filepath.Join(below, name+".recent"), boot: bootID()}
 	at, err := p.read()
 	if err != nil {
 		_ = lock.Close()
@@ -89,8 +85,8 @@ func (p *place) read() (*journal.Cursor, error) {
 		return nil, fmt.Errorf("%s is of version %d, and this program knows version %d; remove it to send all kept events again", p.path, k.Version, placeVersion)
 	}
 	p.durable = k.Cursor
-	if k.Recent != nil && k.Boot != "" && k.Boot == p.boot {
-		return k.Recent, nil
+	if at := p.recent.read(); at != nil {
+		return at, nil
 	}
 	return &k.Cursor, nil
 }
@@ -103,17 +99,8 @@ func (p *place) save(at journal.Cursor, sync bool) error {
 	if sync || p.isDue() {
 		return p.saveDurably(at)
 	}
-	p.recent = true
-	text, err := json.Marshal(kept{Version: placeVersion, Cursor: p.durable, Boot: p.boot, Recent: &at})
-	if err != nil {
-		return err
-	}
-	// A rename without a flush: the kernel has both the content and the name.
-	temporary := p.path + ".new"
-	if err := os.WriteFile(temporary, text, 0o640); err != nil {
-		return err
-	}
-	return os.Rename(temporary, p.path)
+	p.behind = true
+	return p.recent.write(at)
 }
 
 // isDue reports whether the last durable position is older than it may be.
@@ -125,13 +112,17 @@ func (p *place) saveDurably(at journal.Cursor) error {
 	p.synced = time.Now()
 	if err := p.sync(); err != nil {
 		p.lost = err
-		return errors.Join(err, p.write(p.durable)) // the next process sends again what may be lost
+		return errors.Join(err, p.recent.remove()) // the next process sends again what may be lost
 	}
-	err := p.write(at)
+	err := p.recent.write(at)
 	if err == nil {
-		p.durable, p.recent = at, false
+		err = p.write(at)
 	}
-	return err
+	if err != nil {
+		return errors.Join(err, p.recent.close()) // its directory may have been removed
+	}
+	p.durable, p.behind = at, false
+	return nil
 }
 
 // write writes a position that survives a loss of power.
@@ -143,13 +134,4 @@ func (p *place) write(at journal.Cursor) error {
 	return err
 }
 
-// bootID returns the id of this run of the machine; empty if it has none. Without one, a process that was killed repeats up to a second.
-func bootID() string {
-	text, err := os.ReadFile(bootIDFile)
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(text))
-}
-
-func (p *place) close() error { return p.lock.Close() }
+func (p *place) close() error { return errors.Join(p.recent.close(), p.lock.Close()) }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -307,6 +308,41 @@ func TestRateIsBounded(t *testing.T) {
 	wantTaken(t, to, numbers(0, 50))
 }
 
+// An event of another kind comes in its turn while a backlog never ends.
+func TestBacklogHoldsUpNoOtherKind(t *testing.T) {
+	dir := t.TempDir()
+	l := openJournal(t, journal.Config{Dir: dir})
+	const refusal = 0 // the request id of the only one
+	next, endless := 1, true
+	more := func(n int) {
+		for ; n > 0; next++ {
+			if kindOf(strconv.Itoa(next)) == 0 {
+				l.Append(event(next))
+				n--
+			}
+		}
+	}
+	more(1000) // more than is read at once
+	to, batches := &sink{}, 0
+	to.send = func(*ship.Batch) error {
+		switch batches++; {
+		case batches == 3:
+			l.Append(event(refusal))
+		case slices.Contains(to.taken(), strconv.Itoa(refusal)):
+			endless = false
+		case batches == 500:
+			endless = false
+			t.Error("the refusal was not sent while other events came")
+		}
+		if endless {
+			more(10)
+			time.Sleep(5 * time.Millisecond)
+		}
+		return nil
+	}
+	shipOnce(t, config(dir), to)
+}
+
 // Two processes do not ship under one name, and a position that cannot be read is an error that names the file.
 func TestOpenRefuses(t *testing.T) {
 	dir := t.TempDir()
@@ -389,23 +425,23 @@ func (s *syncing) Sync() error {
 }
 
 func positionPath(dir string) string { return filepath.Join(dir, "ship", "ams-1", "test.json") }
+func recentPath(dir string) string   { return filepath.Join(dir, "ship", "ams-1", "test.recent") }
 
-// position returns how many events are before a position in the file: cursor, which survives a loss of power, or recent.
-func position(t *testing.T, dir, which string) (events int) {
+// position returns how many events are before the position in a file; 0 without one.
+func position(t *testing.T, path string) (events int) {
 	t.Helper()
-	text, err := os.ReadFile(positionPath(dir))
-	var positions map[string]json.RawMessage
-	if err == nil {
-		err = json.Unmarshal(text, &positions)
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0
 	}
-	var c journal.Cursor
-	if err == nil && positions[which] != nil {
-		err = json.Unmarshal(positions[which], &c)
+	var p struct{ Cursor journal.Cursor }
+	if err == nil {
+		err = json.Unmarshal(text, &p)
 	}
 	if err != nil {
 		t.Error(err)
 	}
-	return c.Billing.Finals + c.Requests.Finals + c.Refusals.Finals
+	return p.Cursor.Billing.Finals + p.Cursor.Requests.Finals + p.Cursor.Refusals.Finals
 }
 
 // The position that counts after a loss of power is never ahead of what the sink has flushed, follows it without further events, and costs
@@ -414,7 +450,7 @@ func TestPositionFollowsTheFlush(t *testing.T) {
 	dir, to := t.TempDir(), &syncing{}
 	l := openJournal(t, journal.Config{Dir: dir})
 	check := func() {
-		if durable, synced := position(t, dir, "cursor"), int(to.synced.Load()); durable > synced {
+		if durable, synced := position(t, positionPath(dir)), int(to.synced.Load()); durable > synced {
 			t.Errorf("the position is behind %d events, and %d were flushed", durable, synced)
 		}
 	}
@@ -423,7 +459,7 @@ func TestPositionFollowsTheFlush(t *testing.T) {
 	end := run(t, open(t, config(dir), to))
 	for i := range 3 {
 		appendEvents(l, 100*i, 100*i+100)
-		testkit.WaitFor(t, "a durable position", func() bool { check(); return position(t, dir, "cursor") == 100*i+100 })
+		testkit.WaitFor(t, "a durable position", func() bool { check(); return position(t, positionPath(dir)) == 100*i+100 })
 	}
 	end()
 	check()
@@ -441,27 +477,58 @@ func TestPositionAfterALossOfPower(t *testing.T) {
 	}
 	dir := t.TempDir()
 	l := openJournal(t, journal.Config{Dir: dir})
-	cursor := func() string {
-		shipOnce(t, config(dir), &syncing{})
-		text, err := os.ReadFile(positionPath(dir))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return strings.TrimSuffix(strings.TrimPrefix(string(text), `{"version":1,"cursor":`), "}")
-	}
 	appendEvents(l, 0, 20)
-	durable := cursor()
+	shipOnce(t, config(dir), &syncing{})
+	durable := read(t, positionPath(dir))
 	appendEvents(l, 20, 50)
-	recent := cursor()
-	for id, want := range map[string]int{strings.TrimSpace(string(boot)): 50, "another": 20} {
-		text := fmt.Sprintf(`{"version":1,"cursor":%s,"boot":%q,"recent":%s}`, durable, id, recent)
-		if err := os.WriteFile(positionPath(dir), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
+	shipOnce(t, config(dir), &syncing{})
+	recent := read(t, recentPath(dir))
+	for id, want := range map[string]int{strings.TrimSpace(string(boot)): 50, "another": 20, "": 20} {
+		for path, text := range map[string]string{positionPath(dir): durable, recentPath(dir): strings.Replace(recent, strings.TrimSpace(string(boot)), id, 1)} {
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
 		}
 		again := &syncing{}
 		shipOnce(t, config(dir), again)
 		wantTaken(t, &again.sink, numbers(want, 50))
 	}
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// A process that is killed continues behind its last batch, also one that has not flushed since; one without its first position begins anew.
+func TestPositionAfterAKill(t *testing.T) {
+	if _, err := os.Stat("/proc/sys/kernel/random/boot_id"); err != nil {
+		t.Skip("this system has no id of its boot: ", err)
+	}
+	dir, killed := t.TempDir(), t.TempDir()
+	l := openJournal(t, journal.Config{Dir: dir})
+	end := run(t, open(t, config(dir), &syncing{}))
+	for i := range 3 {
+		appendEvents(l, 100*i, 100*i+100)
+		testkit.WaitFor(t, "the position", func() bool { return position(t, recentPath(dir)) == 100*i+100 })
+	}
+	if err := os.CopyFS(killed, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	end()
+	again := &syncing{}
+	shipOnce(t, config(killed), again)
+	wantTaken(t, &again.sink, nil)
+	if err := os.Remove(positionPath(killed)); err != nil {
+		t.Fatal(err)
+	}
+	again = &syncing{}
+	shipOnce(t, config(killed), again)
+	wantTaken(t, &again.sink, numbers(0, 300))
 }
 
 // Events of which a flush has failed are sent again by the next process.
@@ -478,8 +545,8 @@ func TestFailedFlush(t *testing.T) {
 	testkit.WaitFor(t, "further events", func() bool { return s.Stats().Shipped == 40 })
 	appendEvents(l, 60, 70)
 	testkit.WaitFor(t, "a batch after the position was saved again", func() bool { return s.Stats().Shipped == 50 })
-	if n := position(t, dir, "cursor") + position(t, dir, "recent"); n != 20 {
-		t.Errorf("a process that is killed now continues behind %d events, want 20", n)
+	if durable, recent := position(t, positionPath(dir)), position(t, recentPath(dir)); durable != 20 || recent != 0 {
+		t.Errorf("a process that is killed now continues behind %d or %d events, want 20 and no other", durable, recent)
 	}
 	end()
 	again := &syncing{}

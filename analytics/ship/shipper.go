@@ -59,7 +59,9 @@ type Shipper struct {
 	checked bool      // the receiver is known to be well
 	checkAt time.Time // else: when it is checked again, unless there are events
 
-	due   time.Time // when the next events may be passed, by the rate
+	lookedAt time.Time // when the reader has looked for new events
+
+	due   time.Time // when the next events may be passed, by the rate; zero = it is as if there had been none
 	ahead int       // events that were passed since then
 
 	gaugeMu  sync.Mutex // guards the fields below
@@ -132,8 +134,11 @@ func (s *Shipper) pace(ctx context.Context) {
 	if s.config.MaxRate <= 0 || s.ahead < max(1, s.config.MaxRate/slicesPerSecond) {
 		return
 	}
-	if earliest := time.Now().Add(-mostBehind); s.due.Before(earliest) {
-		s.due = earliest
+	switch now := time.Now(); {
+	case s.due.IsZero():
+		s.due = now
+	case now.Sub(s.due) > mostBehind:
+		s.due = now.Add(-mostBehind)
 	}
 	s.due = s.due.Add(time.Duration(s.ahead) * time.Second / time.Duration(s.config.MaxRate))
 	s.ahead = 0
@@ -179,15 +184,19 @@ func (s *Shipper) poll(first, now time.Time) time.Duration {
 // bounds are those of a batch.
 type bounds struct{ events, bytes int }
 
-// fill adds to the batch what is there, and reports whether it is full.
+// fill adds to the batch what is there, and reports whether it is full. In a backlog, it looks for new events now and then only: of several
+// kinds of events, none waits until the others are passed.
 func (s *Shipper) fill(ctx context.Context, b *Batch, most bounds, passed *int) (full bool) {
 	defer s.progress(b, passed)
-	if err := s.reader.Look(); err != nil {
-		s.failed(err)
-		return false
-	}
+	looked := false
 	for {
 		line, err := s.reader.Peek()
+		if err == nil && !looked && (line == nil || time.Since(s.lookedAt) > longestPoll) {
+			looked, s.lookedAt = true, time.Now()
+			if err = s.reader.Look(); err == nil {
+				continue
+			}
+		}
 		if err != nil {
 			s.failed(err)
 			return false
@@ -227,10 +236,11 @@ func (s *Shipper) progress(b *Batch, passed *int) {
 
 // idle notes that there is nothing to send.
 func (s *Shipper) idle(now time.Time) {
+	s.due = time.Time{} // what it did not pass meanwhile is not made up for
 	s.mu.Lock()
 	s.caughtUp = now
 	s.mu.Unlock()
-	if s.place.recent && s.place.isDue() {
+	if s.place.behind && s.place.isDue() {
 		s.save(true) // the last batch of a row
 	}
 }
