@@ -10,7 +10,7 @@ import (
 
 // openAPI makes the admin API, if the node has a file of tokens for it, or takes registrations of workers. Without documents, none says why there
 // are none.
-func (r *runtime) openAPI(documents *change.Documents, none string, registrar api.Registrar) (err error) {
+func (r *runtime) openAPI(documents *change.Documents, none string, registrar api.Registrar) error {
 	c := &r.config
 	if c.AdminTokens != "" {
 		if err := r.openTokens(); err != nil {
@@ -23,8 +23,8 @@ func (r *runtime) openAPI(documents *change.Documents, none string, registrar ap
 	if r.client != nil {
 		settings.CheckConfirm = r.checkConfirm
 	}
-	r.api, err = api.Handler(settings)
-	return err
+	r.api = api.Handler(settings)
+	return nil
 }
 
 // openTokens reads the file of tokens.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -43,13 +44,13 @@ type api struct {
 	Config
 	mux     *http.ServeMux
 	table   []route
-	openAPI []byte
-	stubs   map[string]bool // patterns of the mux that are no route
+	openAPI func() ([]byte, error) // made when it is asked for: that takes a sixth of the start of a node
+	stubs   map[string]bool        // patterns of the mux that are no route
 	refused rate.Sometimes
 }
 
 // Handler returns the API. Its paths begin with /api/v1/.
-func Handler(c Config) (http.Handler, error) {
+func Handler(c Config) http.Handler {
 	a := &api{Config: c, mux: http.NewServeMux(), stubs: map[string]bool{}, refused: rate.Sometimes{Interval: logInterval}}
 	a.table = a.routes()
 	for i := range a.table {
@@ -58,18 +59,14 @@ func Handler(c Config) (http.Handler, error) {
 	}
 	a.addStubs()
 	a.mux.HandleFunc(base+"/", func(w http.ResponseWriter, request *http.Request) { a.serve(w, request, nil) })
-	var err error
-	a.openAPI, err = a.describe()
-	if err != nil {
-		return nil, fmt.Errorf("cannot describe the admin API: %w", err)
-	}
+	a.openAPI = sync.OnceValues(a.describe)
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		if isUnclean(request) { // the mux would redirect it, and without a token
 			a.serve(w, request, nil)
 			return
 		}
 		a.mux.ServeHTTP(w, request)
-	}), nil
+	})
 }
 
 // isUnclean reports whether the path of a request has an empty name before its end, or one that is . or .. as it is written.

@@ -34,11 +34,7 @@ func open(t *testing.T, c Config) *client {
 	if c.Tokens, err = OpenTokens(tokenFile(t, "alice "+aliceToken+"\nbob "+bobToken+"\n", 0o600), c.Logger); err != nil {
 		t.Fatal(err)
 	}
-	handler, err := Handler(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &client{handler: handler, token: aliceToken, log: logged}
+	return &client{handler: Handler(c), token: aliceToken, log: logged}
 }
 
 // response is what an API has answered.

@@ -19,7 +19,10 @@ func (a *api) openAPIRoutes() []route {
 		id: "getOpenAPI", method: http.MethodGet, path: openAPIPath, tag: "API", open: true,
 		summary: "This description of the API, as OpenAPI 3.1",
 		answers: []result{{status: http.StatusOK, content: asJSON("The description.", schema{"type": "object"})}},
-		handle:  func(*call) (*answer, error) { return &answer{text: a.openAPI, media: typeJSON}, nil },
+		handle: func(*call) (*answer, error) {
+			text, err := a.openAPI()
+			return &answer{text: text, media: typeJSON}, err
+		},
 	}}
 }
 

@@ -114,10 +114,7 @@ func TestKeysOfWorkers(t *testing.T) {
 // Without a file of tokens, the API has registrations and nothing else.
 func TestRegistrationsWithoutTokens(t *testing.T) {
 	t.Parallel()
-	handler, err := Handler(Config{Node: "ams-1", Logger: slog.New(slog.DiscardHandler), Registrar: (&fakeRegistrar{}).registrar()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	handler := Handler(Config{Node: "ams-1", Logger: slog.New(slog.DiscardHandler), Registrar: (&fakeRegistrar{}).registrar()})
 	c := &client{handler: handler, token: workerKey}
 	c.do("PUT", "/api/v1/registrations/w", goodBody, jsonBody...).want(t, 200)
 	c.do("GET", "/api/v1/models", "").want(t, 403)
@@ -253,10 +250,7 @@ func FuzzRegistration(f *testing.F) {
 		f.Add(seed)
 	}
 	registrar := &fakeRegistrar{}
-	handler, err := Handler(Config{Logger: slog.New(slog.DiscardHandler), Registrar: registrar.registrar()})
-	if err != nil {
-		f.Fatal(err)
-	}
+	handler := Handler(Config{Logger: slog.New(slog.DiscardHandler), Registrar: registrar.registrar()})
 	f.Fuzz(func(t *testing.T, body string) {
 		registrar.put = nil
 		c := &client{handler: handler, token: workerKey}
