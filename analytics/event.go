@@ -1,6 +1,7 @@
 package analytics
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -200,7 +201,15 @@ func (d Milliseconds) MarshalJSON() ([]byte, error) { return d.AppendJSON(nil), 
 // AppendJSON appends d to dst as MarshalJSON encodes it.
 func (d Milliseconds) AppendJSON(dst []byte) []byte {
 	us := time.Duration(d).Round(time.Microsecond).Microseconds()
-	return strconv.AppendFloat(dst, float64(us)/1e3, 'f', -1, 64)
+	if us < 0 {
+		dst, us = append(dst, '-'), -us
+	}
+	dst = strconv.AppendInt(dst, us/1000, 10)
+	if us %= 1000; us == 0 {
+		return dst
+	}
+	dst = append(dst, '.', byte('0'+us/100), byte('0'+us/10%10), byte('0'+us%10))
+	return bytes.TrimRight(dst, "0")
 }
 
 // UnmarshalJSON implements json.Unmarshaler.

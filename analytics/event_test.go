@@ -47,6 +47,9 @@ func TestMilliseconds(t *testing.T) {
 	f(time.Second, "1000")
 	f(1500*time.Microsecond, "1.5")
 	f(1234567*time.Nanosecond, "1.235")
+	f(10*time.Microsecond, "0.01")
+	f(120*time.Microsecond, "0.12")
+	f(-2100*time.Microsecond, "-2.1")
 	f(90*time.Minute+time.Microsecond, "5400000.001")
 	if err := json.Unmarshal([]byte(`"1s"`), new(analytics.Milliseconds)); err == nil {
 		t.Error("a string was read as milliseconds")

@@ -1,10 +1,10 @@
 package colo
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"time"
+
+	"github.com/cespare/xxhash/v2"
 
 	"colonnade/admission"
 	"colonnade/analytics"
@@ -205,8 +205,7 @@ func (c *call) permitRequest() permits.Request {
 // jitterFraction is the same in all colos that a request asks. Its client gets the smallest Retry-After of theirs, which must not be
 // the one that was jittered most.
 func jitterFraction(id string) float64 {
-	sum := sha256.Sum256([]byte(id))
-	return float64(binary.BigEndian.Uint64(sum[:])>>11) / (1 << 53)
+	return float64(xxhash.Sum64String(id)>>11) / (1 << 53)
 }
 
 // acquire gets a permit. The error is a [permits.Refusal] or the cause of the context's end.

@@ -162,9 +162,13 @@ func (c *call) resolve() *refusal {
 		}
 		return nil
 	}
-	var e *openai.Error
-	if c.body, e = openai.PeekRoute(c.route, c.request.Field("Content-Type"), c.raw); e != nil {
-		return &refusal{err: e, verdict: hop.Verdict{Kind: hop.VerdictError, Final: true}}
+	if d := c.request.Described; d != nil {
+		c.body = *d
+	} else {
+		var e *openai.Error
+		if c.body, e = openai.PeekRoute(c.route, c.request.Field("Content-Type"), c.raw); e != nil {
+			return &refusal{err: e, verdict: hop.Verdict{Kind: hop.VerdictError, Final: true}}
+		}
 	}
 	if c.route.API == openai.Generate && c.model.Adapter != "" {
 		return c.refusalFor(admission.Lack{Path: c.route.Path}, 0) // the engine would answer with the base model, since the path names none

@@ -88,6 +88,6 @@ func (c *call) limitOutput() *openai.Error {
 	if bound > 0 {
 		c.body.MaxTokens = bound // from which limits of tokens a minute take
 	}
-	c.raw = limited
+	c.raw, c.limited = limited, true
 	return err
 }

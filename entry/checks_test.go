@@ -1,13 +1,16 @@
 package entry
 
 import (
+	"bytes"
 	"fmt"
 	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
 
+	"colonnade/fleet"
 	"colonnade/forwarding/hop"
+	"colonnade/openai"
 )
 
 // answering is a colo that answers as an engine does, and keeps the last body.
@@ -67,6 +70,22 @@ func TestPromptChecks(t *testing.T) {
 		}
 		if strings.Contains(strings.ToLower(answer), "secret") || strings.Contains(answer, "AKIA") {
 			t.Errorf("the answer repeats the text: %s", answer)
+		}
+	}
+}
+
+// A server in the process is told what the body is as long as that is what the client has sent, and reads one with a bound itself.
+func TestDescriptionOfTheBody(t *testing.T) {
+	raw := []byte(`{"model":"m","messages":[]}`)
+	for limit, described := range map[int]bool{0: true, 50: false} {
+		c := &call{raw: raw}
+		c.route.API = openai.Chat
+		c.caller.Account = &fleet.Account{Limits: fleet.Limits{OutputTokens: limit}}
+		if err := c.limitOutput(); err != nil {
+			t.Fatal(err)
+		}
+		if (c.described() != nil) != described || described != bytes.Equal(c.raw, raw) {
+			t.Errorf("with a limit of %d tokens: described: %v, the body is %s", limit, c.described() != nil, c.raw)
 		}
 	}
 }

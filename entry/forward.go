@@ -27,6 +27,7 @@ func (c *call) forward(to *attempt) (*peer.Answer, error) {
 		Route:     c.route,
 		Fields:    c.fields(),
 		Body:      c.raw,
+		Described: c.described(),
 		Handshake: c.handshake,
 		Limits: peer.Limits{
 			Connect:   c.model.Timeouts.Connect.Std(),
@@ -50,6 +51,14 @@ func (c *call) forward(to *attempt) (*peer.Answer, error) {
 	c.firstByte = time.Now()
 	c.endUnserved(answer, err)
 	return answer, err
+}
+
+// described returns what the body is; nil for a WebSocket, or if the body has changed since it was read.
+func (c *call) described() *openai.Body {
+	if c.route.API == openai.Realtime || c.limited {
+		return nil
+	}
+	return &c.body
 }
 
 // carry sends a request on its way. If it could go elsewhere, it is given up when its server shows no sign of life.

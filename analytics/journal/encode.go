@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 
 	"colonnade/analytics"
@@ -160,10 +161,18 @@ func (o *object) flag(name string, set bool) {
 	}
 }
 
+// plain has the bytes that encoding/json writes as they are.
+var plain = func() (plain [256]bool) {
+	for c := byte(' '); c < 0x7f; c++ {
+		plain[c] = !strings.ContainsRune(`"\<>&`, rune(c))
+	}
+	return plain
+}()
+
 // appendString appends s in quotes. Ids and names need no escapes; any other text goes through encoding/json.
 func appendString(dst []byte, s string) []byte {
 	for i := range len(s) {
-		if c := s[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
+		if !plain[s[i]] {
 			b, _ := json.Marshal(s) // cannot fail: invalid UTF-8 is replaced
 			return append(dst, b...)
 		}

@@ -25,6 +25,7 @@ type Request struct {
 	Fields    []transport.Field    // header lines for the engine, without the client's key
 	Lookup    func(string) string  // returns a header line by name, instead of Fields; nil = use Fields
 	Body      []byte               // empty for a WebSocket
+	Described *openai.Body         // what Body is, for a server in this process; nil = the server reads Body
 	Handshake *transport.Handshake // the client's, for a WebSocket; else nil
 	// Progress, unless it is nil, is called with the progress of the waiting request, by the goroutine that has called the Func: by a
 	// server in this process once a second, by one elsewhere when the progress changes.

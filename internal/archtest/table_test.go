@@ -239,7 +239,7 @@ var table = []row{
 		ours: []string{"admission", "analytics", "analytics/journal", "analytics/metrics", "balance", "discovery/engines/figures", "discovery/engines/kvevents", "fleet", "forwarding/hop", "forwarding/liveness",
 			"forwarding/netconn", "forwarding/peer", "forwarding/peertls", "forwarding/realtime", "forwarding/relay", "forwarding/reload", "forwarding/server",
 			"forwarding/transport", "homes", "internal/ascii", "internal/ctxtime", "internal/lazyctx", "internal/wording", "openai", "openai/messages", "permits", "reasons", "tracing"},
-		third: []string{fasthttp, "golang.org/x/time/rate"},
+		third: []string{fasthttp, "github.com/cespare/xxhash/v2", "golang.org/x/time/rate"},
 		why:   "a colo gets permits through admission, and trusts the hop token for the account"},
 
 	{path: "admin",
