@@ -74,7 +74,7 @@ func TestPromptChecks(t *testing.T) {
 	}
 }
 
-// A server in the process is told what the body is as long as that is what the client has sent, and reads one with a bound itself.
+// A server in this process learns what the body is as long as the client has sent it so, and reads a body with a bound itself.
 func TestDescriptionOfTheBody(t *testing.T) {
 	raw := []byte(`{"model":"m","messages":[]}`)
 	for limit, described := range map[int]bool{0: true, 50: false} {
