@@ -18,10 +18,8 @@ import (
 // ErrInUse reports that another process ships the events of the node to a sink of that name.
 var ErrInUse = errors.New("another process ships the events of this node under this name; give one of the sinks another name")
 
-const (
-	// syncInterval is how often the position is made to survive a loss of power. After one, what was sent since comes again.
-	syncInterval = time.Second
-)
+// syncInterval is how often the position is made to survive a loss of power. After one, what was sent since comes again.
+const syncInterval = time.Second
 
 // place keeps the position of a sink in DIR/ship/NODE/NAME.json, and the lock of its only shipper beside it. That position is behind events that
 // survive a loss of power. The one behind the last batch is in NAME.recent, and counts until the machine stops. It is never older than the other.
