@@ -144,7 +144,7 @@ func (c *call) attempt() (again bool, a *peer.Answer, err error) {
 	return true, nil, nil
 }
 
-// resolve finds the model and its pool, and parses the body.
+// resolve finds the model and its pool, and what the body is.
 func (c *call) resolve() *refusal {
 	s := c.server
 	if loop := c.loopReason(); loop != "" {

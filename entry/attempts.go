@@ -44,7 +44,7 @@ type attempts struct {
 	endpointsFailed int           // after this request was sent to them
 	failedBefore    int           // of them, with another model
 
-	refusal      *openai.Error // of a full colo: of the last in which it waited, else of the first
+	refusal      *openai.Error // of a colo, with the least status; of several, the last in which the request waited, else the first
 	lastRefusals []lastRefusal // one for each colo
 	failure      *openai.Error // the last error
 	movedAway    *openai.Error // of a server that has named another one

@@ -41,7 +41,7 @@ type call struct {
 
 	// From the body, or of a WebSocket from the handshake.
 	raw        []byte // the body as received, or with a bound on its output
-	limited    bool   // it has such a bound, of which body does not know
+	limited    bool   // it may have such a bound, of which body does not know
 	body       openai.Body
 	handshake  *transport.Handshake // the client's; nil unless it asks for a WebSocket
 	askedModel string               // the model's name as the client wrote it

@@ -53,7 +53,7 @@ func (c *call) forward(to *attempt) (*peer.Answer, error) {
 	return answer, err
 }
 
-// described returns what the body is; nil for a WebSocket, or if the body has changed since it was read.
+// described returns what the body is; nil for a WebSocket, or if a bound on the output may have changed the body since it was read.
 func (c *call) described() *openai.Body {
 	if c.route.API == openai.Realtime || c.limited {
 		return nil

@@ -10,7 +10,7 @@ import (
 type Follower struct {
 	directory directory
 	streams   [3]stream
-	at        Cursor // behind the event that Next returned last
+	at        Cursor // behind the event that Next has passed last
 	next      int    // stream whose head Peek has returned; -1 = none
 }
 

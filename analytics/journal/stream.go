@@ -20,7 +20,7 @@ type stream struct {
 	at   Position // behind head, if there is one
 
 	head []byte // JSON of the next event, within buffer; nil = none was found
-	time []byte // of head, as it is written
+	time []byte // of head, as it is written, without its Z
 
 	buffer []byte // of the segment, from Offset of at on; within room
 	room   []byte
@@ -94,8 +94,8 @@ func (s *stream) accept(line []byte) {
 	s.head, s.time = line, timeOf(line)
 }
 
-// line returns the JSON of the next line in the buffer, and how many bytes it takes. Without JSON, so many bytes are corrupt; no bytes:
-// more must be read. The last line of the newest segment may be one that is being written now.
+// line returns the JSON of the next line in the buffer, and how many bytes it takes. Without JSON, that many bytes are corrupt, and with 0
+// bytes more must be read. The last line of the newest segment may be one that is being written now.
 func (s *stream) line(newest bool) ([]byte, int) {
 	zeros := 0
 	if len(s.buffer) > 0 && s.buffer[0] == 0 && !newest {

@@ -100,8 +100,8 @@ func (b *Batch) start(i int) int {
 	return b.ends[i-1]
 }
 
-// ID returns an id of the content: the same when the same events are sent again, another for any others. It names the first event, which batches of
-// a node have in common only when events are sent again, so that a fast hash is enough.
+// ID returns an id of the content: the same when the same batch is sent again, another for any other. It names the place of the first event, which
+// batches of a node have in common only when events are sent again, so that a fast hash is enough.
 func (b *Batch) ID() string {
 	if b.id == "" {
 		b.id = fmt.Sprintf("%s-%016x", b.First, xxhash.Sum64(b.raw))
@@ -130,7 +130,7 @@ func (b *Batch) Events() ([]analytics.Event, error) {
 // part returns the events from i up to j as a batch of their own, which shares their bytes.
 func (b *Batch) part(i, j int) *Batch {
 	from := b.start(i)
-	h := &Batch{Node: b.Node, First: fmt.Sprintf("%s+%d", b.First, i), raw: b.raw[from:b.ends[j-1]:b.ends[j-1]], ends: make([]int, 0, j-i)}
+	h := &Batch{Node: b.Node, First: fmt.Sprintf("%s+%d", b.First, i), raw: b.raw[from:b.ends[j-1]:b.ends[j-1]], ends: make([]int, 0, j-i), pause: b.pause}
 	for _, end := range b.ends[i:j] {
 		h.ends = append(h.ends, end-from)
 	}

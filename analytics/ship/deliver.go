@@ -18,7 +18,7 @@ const (
 	mostRetryAfter = time.Hour
 	// sendTimeout bounds an attempt of a sink that does not bound it itself.
 	sendTimeout = 2 * time.Minute
-	// moreEvents is how many events a batch of which the sink has taken none may have above its bound.
+	// moreEvents is how many events a batch that the sink has rejected as a whole may have above its bound.
 	moreEvents = 100
 )
 
@@ -51,6 +51,7 @@ type refusals struct {
 // it rejects all of them, the batch is kept, and gets what follows in the journal. It returns false if it ended before that, since ctx is done
 // and the sink fails.
 func (s *Shipper) deliver(ctx, work context.Context, b *Batch, passed int) bool {
+	most := bounds{s.config.BatchEvents + moreEvents, len(b.raw) + s.config.BatchBytes} // a single event may be longer than a batch
 	for b.Len() > 0 {
 		var no refusals
 		taken, ok := s.send(ctx, work, b, &no)
@@ -67,7 +68,7 @@ func (s *Shipper) deliver(ctx, work context.Context, b *Batch, passed int) bool 
 			return false
 		}
 		ctxtime.Sleep(ctx, wait)
-		s.fill(ctx, b, bounds{s.config.BatchEvents + moreEvents, 2 * s.config.BatchBytes}, &passed)
+		s.fill(ctx, b, most, &passed)
 	}
 	s.countFiltered(b)
 	return true

@@ -94,10 +94,10 @@ func (p *place) save(at journal.Cursor, sync bool) error {
 	if p.lost != nil {
 		return p.lost
 	}
+	p.behind = true
 	if sync || p.isDue() {
 		return p.saveDurably(at)
 	}
-	p.behind = true
 	return p.recent.write(at)
 }
 

@@ -211,8 +211,7 @@ func TestFilters(t *testing.T) {
 	f("both", ship.Filter{Accounts: []string{"acme", "other"}, Kinds: []analytics.Kind{analytics.KindRequest}}, 0)
 }
 
-// A sink that fails gets the same batch again, and the order stays.
-// The position goes on while no event is for the sink, and each is counted once.
+// The position goes on while no event is for the sink, and each is counted once. The end does not wait for all of them.
 func TestFilterLeavesOutMany(t *testing.T) {
 	dir, to := t.TempDir(), &sink{}
 	const many = 100_010
@@ -223,7 +222,97 @@ func TestFilterLeavesOutMany(t *testing.T) {
 	if stats := shipOnce(t, c, to); stats.Filtered != many || stats.LagEvents != 0 {
 		t.Errorf("%d of %d events were left out, %d are left", stats.Filtered, many, stats.LagEvents)
 	}
+	c.Name, c.Flush = "ended", 0
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	s := open(t, c, to)
+	if err := s.Run(ctx); err != nil {
+		t.Error(err)
+	}
+	if stats := s.Stats(); stats.LagEvents != 10 {
+		t.Errorf("%d events are left at the end, want 10: %+v", stats.LagEvents, stats)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
 }
+
+// A batch that is rejected as a whole gets a further event, however many the filter leaves out in between, and however long its own is.
+func TestRejectedBatchGetsAnotherEvent(t *testing.T) {
+	f := func(name string, first *analytics.Event, between int) {
+		t.Helper()
+		dir := t.TempDir()
+		l := openJournal(t, journal.Config{Dir: dir})
+		l.Append(first)
+		for i := range between {
+			l.Append(event(3*i + 1))
+		}
+		l.Append(event(300_000))
+		attempts := 0
+		to := &sink{send: func(b *ship.Batch) error {
+			if attempts++; b.Len() == 1 {
+				return ship.Rejected(errors.New("no"))
+			}
+			return nil
+		}}
+		c := config(dir)
+		c.BatchBytes, c.Filter.Accounts = 1<<10, []string{event(0).Account}
+		if s := shipOnce(t, c, to); s.Shipped != 2 || attempts != 2 {
+			t.Errorf("%s: %d attempts, %+v", name, attempts, s)
+		}
+	}
+	f("many that are left out", event(0), 100_010)
+	long := event(0)
+	long.Detail = strings.Repeat("x", 3<<10)
+	f("a long event", long, 0)
+}
+
+// The lag is that of the oldest event also while a batch is filled.
+func TestLagOfABacklog(t *testing.T) {
+	dir := t.TempDir()
+	l := openJournal(t, journal.Config{Dir: dir})
+	for i := range 40 {
+		e := event(i)
+		e.Time = time.Now().Add(-time.Hour)
+		l.Append(e)
+	}
+	c := config(dir)
+	c.MaxRate = 100
+	s := open(t, c, &sink{})
+	end := run(t, s)
+	testkit.WaitFor(t, "the first batch", func() bool { return s.Stats().Shipped > 0 })
+	for stats := s.Stats(); stats.LagEvents > 0; stats = s.Stats() {
+		if stats.LagSeconds < 3600 {
+			t.Fatalf("the lag is %v s with %d events of an hour ago", stats.LagSeconds, stats.LagEvents)
+		}
+	}
+	end()
+}
+
+// A lag that cannot be measured is the last that was.
+func TestLagOfAJournalThatCannotBeRead(t *testing.T) {
+	dir := t.TempDir()
+	l := openJournal(t, journal.Config{Dir: dir})
+	appendEvents(l, 0, 40)
+	c := config(dir)
+	c.Flush = 50 * time.Millisecond
+	s := open(t, c, hanging{})
+	end := run(t, s)
+	testkit.WaitFor(t, "the lag", func() bool { return s.Stats().LagEvents == 40 })
+	events := filepath.Join(dir, "events", "ams-1")
+	if err := errors.Join(os.Rename(events, events+".moved"), os.WriteFile(events, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if stats := s.Stats(); stats.LagEvents != 40 || stats.Dropped != 0 {
+		t.Errorf("%d events are left, %d were dropped; want 40, and none", stats.LagEvents, stats.Dropped)
+	}
+	if err := errors.Join(os.Remove(events), os.Rename(events+".moved", events)); err != nil {
+		t.Fatal(err)
+	}
+	end()
+}
+
+// A sink that fails gets the same batch again, and the order stays.
 
 func TestRetries(t *testing.T) {
 	dir := t.TempDir()
@@ -401,8 +490,9 @@ func TestPositionThatCannotBeSaved(t *testing.T) {
 	if err := os.MkdirAll(below, 0o750); err != nil {
 		t.Fatal(err)
 	}
+	testkit.WaitFor(t, "a saved position without another event", func() bool { return s.Stats().Unsaved == "" })
 	appendEvents(l, 10, 15)
-	testkit.WaitFor(t, "a saved position", func() bool { stats := s.Stats(); return stats.Unsaved == "" && stats.Shipped == 15 })
+	testkit.WaitFor(t, "further events", func() bool { stats := s.Stats(); return stats.Unsaved == "" && stats.Shipped == 15 })
 	end()
 }
 

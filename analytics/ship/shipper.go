@@ -20,7 +20,7 @@ const (
 	slicesPerSecond = 200
 	// mostBehind is how late events may be that are still made up for: about as long as a sink takes for a batch.
 	mostBehind = 100 * time.Millisecond
-	// leastPause is how long requests have the processor at least.
+	// leastPause is how long requests have the processor between two slices, at least.
 	leastPause = 600 * time.Microsecond
 	// mostFiltered is how many events that the filter leaves out are passed before the position is saved.
 	mostFiltered = 100_000
@@ -61,20 +61,21 @@ type Shipper struct {
 
 	lookedAt time.Time // when the reader has looked for new events
 
-	due   time.Time // when the next events may be passed, by the rate; zero = it is as if there had been none
+	due   time.Time // when the next events may be passed, by the rate; zero = now, whatever was passed before
 	ahead int       // events that were passed since then
 
 	gaugeMu  sync.Mutex // guards the fields below
 	gauge    *journal.Gauge
-	missed   uint64    // events that were dropped, at the last look
-	missedAt time.Time // when their number grew; zero = not since Open
+	behind   journal.Behind // at the last look
+	missed   uint64         // events that were dropped, at the last look
+	missedAt time.Time      // when their number grew; zero = not since Open
 
 	mu       sync.Mutex // guards the fields below
 	stats    Stats
 	read     journal.Cursor // behind the batch that is being sent
 	pending  uint64         // events before read that the sink has not taken
-	oldest   time.Time      // of those; zero = unknown
-	caughtUp time.Time      // when everything was taken last
+	oldest   time.Time      // event of the last batch; zero = unknown, or everything was taken
+	caughtUp time.Time      // when the sink has taken a batch, or there was nothing for it, last
 }
 
 // Open finds where an earlier run has ended; without one, it begins with the oldest event that is kept. The error wraps ErrInUse if another
@@ -125,6 +126,9 @@ func (s *Shipper) Run(ctx context.Context) error {
 			return nil
 		}
 		s.taken()
+		if work.Err() != nil {
+			return nil
+		}
 	}
 }
 
@@ -187,8 +191,8 @@ type bounds struct{ events, bytes int }
 // fill adds to the batch what is there, and reports whether it is full. In a backlog, it looks for new events now and then only: of several
 // kinds of events, none waits until the others are passed.
 func (s *Shipper) fill(ctx context.Context, b *Batch, most bounds, passed *int) (full bool) {
-	defer s.progress(b, passed)
-	looked := false
+	defer s.progress(passed)
+	looked, filtered := false, 0
 	for {
 		line, err := s.reader.Peek()
 		if err == nil && !looked && (line == nil || time.Since(s.lookedAt) > longestPoll) {
@@ -209,36 +213,42 @@ func (s *Shipper) fill(ctx context.Context, b *Batch, most bounds, passed *int) 
 				return true
 			}
 			if b.Len() == 0 {
-				b.First = s.reader.Position()
+				s.begin(b, line)
 			}
 			b.add(line)
 		} else {
+			filtered++
 			b.filtered++
 		}
 		s.reader.Next()
 		*passed++
 		s.pace(ctx)
-		if b.filtered >= mostFiltered {
+		if filtered >= mostFiltered {
 			return true
 		}
 	}
 }
 
+// begin begins a batch with the event that the reader has found.
+func (s *Shipper) begin(b *Batch, line []byte) {
+	b.First = s.reader.Position()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.oldest = journal.TimeOf(line)
+}
+
 // progress makes known how far the reader has come.
-func (s *Shipper) progress(b *Batch, passed *int) {
+func (s *Shipper) progress(passed *int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.read, s.pending = s.reader.At(), uint64(*passed)
-	if s.oldest.IsZero() && b.Len() > 0 {
-		s.oldest = journal.TimeOf(b.Line(0))
-	}
 }
 
 // idle notes that there is nothing to send.
 func (s *Shipper) idle(now time.Time) {
 	s.due = time.Time{} // what it did not pass meanwhile is not made up for
 	s.mu.Lock()
-	s.caughtUp = now
+	s.oldest, s.caughtUp = time.Time{}, now
 	s.mu.Unlock()
 	if s.place.behind && s.place.isDue() {
 		s.save(true) // the last batch of a row
@@ -248,7 +258,7 @@ func (s *Shipper) idle(now time.Time) {
 // taken notes that the sink has taken the batch as far as it ever will, or that nothing of it was for the sink.
 func (s *Shipper) taken() {
 	s.mu.Lock()
-	s.pending, s.oldest, s.caughtUp = 0, time.Time{}, time.Now()
+	s.pending, s.caughtUp = 0, time.Now() // there may be more, which is not much younger than the batch
 	s.mu.Unlock()
 	s.save(false)
 }

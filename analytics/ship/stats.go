@@ -30,15 +30,17 @@ type Stats struct {
 	Unsaved      string    `json:"unsaved,omitempty"`       // why the position cannot be saved; empty = it is
 }
 
-// measure measures the lag, and notes whether more events were dropped.
-func (s *Shipper) measure(at journal.Cursor) (b journal.Behind, droppedAt time.Time) {
+// measure measures the lag, and notes whether more events were dropped. If the journal cannot be read, it returns what it has measured last.
+func (s *Shipper) measure(at journal.Cursor) (behind journal.Behind, droppedAt time.Time) {
 	s.gaugeMu.Lock()
 	defer s.gaugeMu.Unlock()
-	b, _ = s.gauge.Behind(at) // a directory that cannot be read is an error of the shipper, too
-	if b.Missed > s.missed {
-		s.missed, s.missedAt = b.Missed, time.Now()
+	if b, err := s.gauge.Behind(at); err == nil { // else the shipper has the same error, too
+		s.behind = b
 	}
-	return b, s.missedAt
+	if s.behind.Missed > s.missed {
+		s.missed, s.missedAt = s.behind.Missed, time.Now()
+	}
+	return s.behind, s.missedAt
 }
 
 // Stats returns the state now. It reads the newest segments of the journal as far as they were not counted yet.
