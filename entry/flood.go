@@ -87,7 +87,8 @@ func (g *floodGuard) refusal(key floodKey, now time.Time, jitter float64) *opena
 	g.byAge.MoveToBack(at)
 	e := *f.refusal
 	// Times of colos are spread already. The least of many is not, and all clients would come back at the same moment.
-	e.RetryAfter = time.Duration(float64(max(f.takePlace(now).Sub(now), minRetryAfter)) * (1 + retryJitter*jitter))
+	after := min(max(f.takePlace(now).Sub(now), minRetryAfter), maxRetryAfter)
+	e.RetryAfter = after + time.Duration(jitter*min(retryJitter*float64(after), float64(maxRetryAfter-after)))
 	return &e
 }
 

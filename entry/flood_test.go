@@ -40,6 +40,20 @@ func ownRefusals(g *floodGuard, key floodKey, at time.Time, n int) (refused int)
 	return refused
 }
 
+// Retry-After has jitter, and is at most 32 s, also where that of the colos is nearly as long.
+func TestRetryAfterOfAFloodIsBounded(t *testing.T) {
+	start := time.Now()
+	for _, c := range []struct{ colos, jittered time.Duration }{
+		{8 * time.Second, 10 * time.Second}, {30 * time.Second, 32 * time.Second}, {32 * time.Second, 32 * time.Second},
+	} {
+		for jitter, want := range map[float64]time.Duration{0: c.colos, 0.5: (c.colos + c.jittered) / 2, 1: c.jittered} {
+			if e := flooded(start, 11, c.colos).refusal(flood, start, jitter); e == nil || e.RetryAfter != want {
+				t.Errorf("colos say %v, jitter %v: %+v, want %v", c.colos, jitter, e, want)
+			}
+		}
+	}
+}
+
 // An account is refused by the entry after more than ten refusals by all colos within a second, but for one request in eight.
 func TestFloodIsRefused(t *testing.T) {
 	start := time.Now()
