@@ -40,7 +40,7 @@ func Full() Size {
 		Streams: 150, Chunks: 400, GapMillis: 5, Sessions: 100, Messages: 200,
 		TraceRounds: 40, TraceTime: 600 * time.Millisecond,
 		Open: 4000, Waiting: 4000, Many: 10000, OpenGapMillis: 1000, Settle: 6 * time.Second, Starts: 11,
-		Backlog: 150_000, ShipRate: 1000, ShipTime: 1500 * time.Millisecond, ShipRounds: 12,
+		Backlog: 150_000, ShipRate: 1000, ShipTime: 1500 * time.Millisecond, ShipRounds: 24,
 	}
 }
 

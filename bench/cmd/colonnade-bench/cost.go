@@ -19,8 +19,8 @@ and colo and as one process, beside nginx and HAProxy, where they are installed,
 nothing else.
 
 It starts an engine and each contestant as processes of their own, which take turns, shows its progress, and
-prints tables; -out also writes a page with charts. A full run takes about ten minutes and needs the machine
-for itself; -quick takes less than two. The programs entry, colo and colonnade must be in -programs.
+prints tables; -out also writes a page with charts. A full run takes a quarter of an hour and needs the machine
+for itself; -quick takes less than two minutes. The programs entry, colo and colonnade must be in -programs.
 
 Examples:
   colonnade-bench cost -quick
