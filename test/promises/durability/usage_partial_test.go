@@ -82,7 +82,7 @@ func TestUsageOfPartialStreams(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			held := estimate(partWords)
 			for _, e := range []partial{
-				{fault: simengine.FaultStallStream, leave: reset, outcome: analytics.OutcomeClientGone, status: 200, want: held},
+				{fault: simengine.FaultStallStream, model: "patient", leave: reset, outcome: analytics.OutcomeClientGone, status: 200, want: held},
 				{fault: simengine.FaultStallStream, outcome: analytics.OutcomeTimeout, reason: "idle_timeout", status: 200, want: held},
 				{fault: simengine.FaultCutAtChunk, outcome: analytics.OutcomeEngineError, reason: "truncated", status: 200, want: held},
 				{fault: simengine.FaultCutInChunk, outcome: analytics.OutcomeEngineError, reason: "truncated", status: 200, want: held},

@@ -32,6 +32,11 @@ beta: true
 timeouts: {idle: 400ms}
 cost: {unit: neurons, input: 5, output: 20, per: 10}
 ---
+key: models/patient
+pool: demo
+upstream_name: demo-chat
+cost: {unit: neurons, input: 5, output: 20, per: 10}
+---
 key: models/spoken
 type: realtime
 pool: demo
