@@ -97,7 +97,7 @@ func New(t testing.TB, c Config) *Oracle {
 func (o *Oracle) steady(t testing.TB) resources {
 	t.Helper()
 	last, since, began := o.count(t), time.Now(), time.Now()
-	for o.config.Shared && time.Since(since) < steadyTime && time.Since(began) < settleTime*timeScale() {
+	for time.Since(since) < steadyTime && time.Since(began) < settleTime*timeScale() {
 		time.Sleep(pollInterval)
 		now := o.count(t)
 		if now.goroutines > last.goroutines || now.descriptors > last.descriptors {
