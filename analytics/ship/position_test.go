@@ -16,6 +16,26 @@ import (
 	"colonnade/internal/testkit"
 )
 
+// Two processes do not ship under one name, and a position that cannot be read is an error that names the file.
+func TestOpenRefuses(t *testing.T) {
+	dir := t.TempDir()
+	openJournal(t, journal.Config{Dir: dir})
+	first := open(t, config(dir), &sink{})
+	if _, err := ship.Open(config(dir), &sink{}); !errors.Is(err, ship.ErrInUse) {
+		t.Errorf("a second shipper: %v", err)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	path := positionPath(dir)
+	if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ship.Open(config(dir), &sink{}); err == nil || !strings.Contains(err.Error(), path) {
+		t.Errorf("a damaged position: %v", err)
+	}
+}
+
 // A position that cannot be saved is reported, and events go on.
 func TestPositionThatCannotBeSaved(t *testing.T) {
 	dir := t.TempDir()

@@ -429,26 +429,6 @@ func TestBacklogHoldsUpNoOtherKind(t *testing.T) {
 	shipOnce(t, config(dir), to)
 }
 
-// Two processes do not ship under one name, and a position that cannot be read is an error that names the file.
-func TestOpenRefuses(t *testing.T) {
-	dir := t.TempDir()
-	openJournal(t, journal.Config{Dir: dir})
-	first := open(t, config(dir), &sink{})
-	if _, err := ship.Open(config(dir), &sink{}); !errors.Is(err, ship.ErrInUse) {
-		t.Errorf("a second shipper: %v", err)
-	}
-	if err := first.Close(); err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(dir, "ship", "ams-1", "test.json")
-	if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := ship.Open(config(dir), &sink{}); err == nil || !strings.Contains(err.Error(), path) {
-		t.Errorf("a damaged position: %v", err)
-	}
-}
-
 // A sink that hangs does not hold up the end for longer than the flush may take.
 func TestEndIsBounded(t *testing.T) {
 	dir := t.TempDir()
