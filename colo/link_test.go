@@ -1,7 +1,9 @@
 package colo
 
 import (
+	"bytes"
 	"crypto/tls"
+	"encoding/json"
 	"log/slog"
 	"net"
 	"net/http"
@@ -14,6 +16,7 @@ import (
 	"colonnade/forwarding/server"
 	"colonnade/internal/forwardtest"
 	"colonnade/internal/tlstest"
+	"colonnade/reasons"
 )
 
 // linkToken returns the token of a request for a link.
@@ -44,6 +47,42 @@ func (s *testServer) askOver(l *link.Link, wire []byte) *http.Response {
 	return answer
 }
 
+// exchangeOver sends a request with a binary head on a stream of a link.
+func (s *testServer) exchangeOver(l *link.Link, request []byte) (hop.AnswerHead, []byte) {
+	s.t.Helper()
+	answer, body, err := forwardtest.ReadBinaryAnswer(forwardtest.OpenStream(s.t, l, string(request)))
+	if err != nil {
+		s.t.Errorf("with a binary head: %v", err)
+	}
+	return answer, body
+}
+
+// A request with a binary head is refused as one in text is: for another path or header line than it was signed for, for a session, or for a model that
+// the colo does not have.
+func TestRefusedBinaryHeads(t *testing.T) {
+	s := startServer(t)
+	l := forwardtest.OpenLink(t, s.connect(), s.linkToken("entry-1"))
+	f := func(name string, request []byte, status int, verdict hop.VerdictKind) {
+		t.Helper()
+		answer, body := s.exchangeOver(l, request)
+		got, err := hop.ParseVerdict(answer.Fields.Get(hop.HeaderVerdict))
+		if answer.Status != status || got.Kind != verdict || (err != nil) != (verdict == "") || answer.Fields.Get(hop.HeaderTook) == "" || !json.Valid(body) {
+			t.Errorf("%s: %d, %+v, %v, %s", name, answer.Status, got, err, body)
+		}
+	}
+	replaced := func(old, by string) []byte {
+		wire := s.recorded(hopFor("late"), plainChat)
+		return forwardtest.WithBinaryHead(t, bytes.ReplaceAll(wire, []byte(old), []byte(by)))
+	}
+	f("another path", replaced("/v1/chat/completions", "/v1/completions"), 403, "")
+	f("another header line", replaced("application/json", "application/jsox"), 403, "")
+	f("another body", replaced("messages", "massages"), 403, "")
+	f("no such path", replaced("/v1/chat/completions", "/v1/none"), 404, "")
+	f("no such model", forwardtest.WithBinaryHead(t, s.recorded(hopFor("nothing"), `{"model":"nothing","messages":[]}`)), 404, hop.VerdictError)
+	session := "GET " + realtimeTarget + " HTTP/1.1\r\nHost: x\r\n" + s.tokenFor(realtimeTarget, "entry-1") + "\r\n"
+	f("a session", forwardtest.WithBinaryHead(t, []byte(session)), 400, hop.VerdictError)
+}
+
 // A link carries requests to the server, each of which needs a token of its own. A drain waits for the requests, and not for the link.
 func TestRequestsOverALink(t *testing.T) {
 	s := startServer(t)
@@ -62,10 +101,19 @@ func TestRequestsOverALink(t *testing.T) {
 			t.Errorf("again: answered %d %v", answer.StatusCode, answer.Header)
 		}
 	}
-	if !l.Usable() || served.Load() != 3 {
+	for range 3 {
+		recorded := forwardtest.WithBinaryHead(t, s.recorded(hopFor("late"), plainChat))
+		if answer, body := s.exchangeOver(l, recorded); answer.Status != 200 || answer.Fields.Get(hop.HeaderAttempts) != "1" || !json.Valid(body) {
+			t.Errorf("with a binary head: answered %d %v %s", answer.Status, answer.Fields, body)
+		}
+		if answer, _ := s.exchangeOver(l, recorded); answer.Status != 403 || answer.Fields.Get(hop.HeaderReason) != reasons.HopTokenReplayed {
+			t.Errorf("with a binary head, again: answered %d %v", answer.Status, answer.Fields)
+		}
+	}
+	if !l.Usable() || served.Load() != 6 {
 		t.Errorf("the link is usable: %v; the engine got %d requests", l.Usable(), served.Load())
 	}
-	s.expectEvents(3)
+	s.expectEvents(6)
 	s.down = true
 	if err := s.Shutdown(t.Context(), server.DrainTimings{}); err != nil {
 		t.Error(err)

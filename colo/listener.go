@@ -23,14 +23,20 @@ import (
 
 // serve answers one request or question of another node. fasthttp writes the head of the answer as soon as serve has returned.
 func (s *Server) serve(rc *fasthttp.RequestCtx) {
-	defer func() { rc.Response.Header.Set(hop.HeaderTook, took(rc)) }()
 	if isQuestion(rc) {
 		s.serveQuestion(rc)
+		rc.Response.Header.Set(hop.HeaderTook, took(rc.Time()))
 		return
 	}
+	s.serveExchange(server.TextExchange(rc))
+}
+
+// serveExchange answers one request of another node.
+func (s *Server) serveExchange(x *server.Exchange) {
 	in := s.inflight.Begin()
 	streaming := false
 	defer func() {
+		x.SetField(hop.HeaderTook, took(x.Arrived))
 		if !streaming {
 			in.Close()
 		}
@@ -41,51 +47,51 @@ func (s *Server) serve(rc *fasthttp.RequestCtx) {
 			if answer != nil {
 				answer.Close()
 			}
-			s.write(rc, "", internalError(true))
+			s.write(x, "", internalError(true))
 		}
 	}()
-	r, refused := s.receive(rc, in)
+	r, refused := s.receive(x, in)
 	if refused != nil {
-		s.write(rc, "", refused)
+		s.write(x, "", refused)
 		return
 	}
 	id := r.Token.RequestID
-	if err := in.WatchClient(rc.Conn()); err != nil {
+	if err := in.WatchClient(x.Conn()); err != nil {
 		s.config.Logger.Error("cannot watch the client", "error", err)
-		s.write(rc, id, internalError(false))
+		s.write(x, id, internalError(false))
 		return
 	}
 	var err error
 	switch answer, err = s.do(in, r); {
 	case err != nil:
-		s.write(rc, id, clientGone())
+		s.write(x, id, clientGone())
 	case answer.Response == nil:
-		s.write(rc, id, answer)
+		s.write(x, id, answer)
 	default:
-		streaming = s.relay(rc, in, id, answer)
+		streaming = s.relay(x, in, id, answer)
 	}
 }
 
 // took returns for how long this server has had a request, whose head had arrived when the handler was called.
-func took(rc *fasthttp.RequestCtx) string { return hop.FormatTook(time.Since(rc.Time())) }
+func took(arrived time.Time) string { return hop.FormatTook(time.Since(arrived)) }
 
 // receive reads a request. It verifies the token before it believes anything else and before it reads the body. A token that is sent
 // twice must not cost the memory of two bodies, so it is used up before the body has arrived: a sender that fails signs again. It
 // returns an answer without a verdict to a client that is not a node of the fleet.
-func (s *Server) receive(rc *fasthttp.RequestCtx, in *server.Request) (*peer.Request, *peer.Answer) {
-	read, e, err := s.readHead(&rc.Request.Header, time.Now())
+func (s *Server) receive(x *server.Exchange, in *server.Request) (*peer.Request, *peer.Answer) {
+	read, e, err := s.readHead(&x.Head, time.Now())
 	if e != nil {
 		return nil, &peer.Answer{Error: e}
 	}
 	if err != nil {
-		return nil, s.forbid(rc, err)
+		return nil, s.forbid(x, err)
 	}
-	if err := server.VerifyTokenSource(s.config.Peers, rc.Conn(), &read.verified.Token); err != nil {
-		rc.SetConnectionClose() // a node with another certificate must show it on a new connection
-		return nil, s.forbid(rc, err)
+	if err := server.VerifyTokenSource(s.config.Peers, x.Conn(), &read.verified.Token); err != nil {
+		x.CloseConn() // a node with another certificate must show it on a new connection
+		return nil, s.forbid(x, err)
 	}
 	if err := s.claim(read.verified); err != nil {
-		return nil, s.forbid(rc, err)
+		return nil, s.forbid(x, err)
 	}
 	r := &peer.Request{Route: read.route}
 	r.Token = read.verified.Token // in the literal, it would be on the stack as well
@@ -94,17 +100,17 @@ func (s *Server) receive(rc *fasthttp.RequestCtx, in *server.Request) (*peer.Req
 		if !old && !r.Token.Forwards(name) {
 			return ""
 		}
-		return string(rc.Request.Header.Peek(name))
+		return string(x.Field(name))
 	}
-	if r.Body, e = in.ReadBody(rc, s.maxBody(), r.Token.Account); e != nil {
+	if r.Body, e = x.ReadBody(in, s.maxBody(), r.Token.Account); e != nil {
 		// Another colo may get it, or know already that the model takes so much.
 		return nil, &peer.Answer{Error: e, Verdict: hop.Verdict{Kind: hop.VerdictError, Reason: cmp.Or(e.Reason, e.Code)}}
 	}
 	if err := read.verified.VerifyBody(r.Body); err != nil {
-		return nil, s.forbid(rc, err)
+		return nil, s.forbid(x, err)
 	}
 	if r.Route.API == openai.Realtime {
-		if r.Handshake, e = relay.ReadHandshake(rc); e != nil {
+		if r.Handshake, e = readHandshake(x); e != nil {
 			return nil, &peer.Answer{Error: e, Verdict: hop.Verdict{Kind: hop.VerdictError, Final: true}}
 		}
 	}
@@ -115,7 +121,7 @@ func (s *Server) receive(rc *fasthttp.RequestCtx, in *server.Request) (*peer.Req
 				return
 			}
 			last = p
-			if err := relay.WriteProgress(rc.Conn(), p); err != nil {
+			if err := relay.WriteProgress(x.Conn(), p); err != nil {
 				in.Cancel(errors.Join(server.ErrClientGone, err)) // nothing else can be written to it either
 			}
 		}
@@ -131,56 +137,47 @@ type head struct {
 
 // readHead runs the guard and verifies the token; err means that no node of the fleet has signed it. The length of the
 // body is checked later: the other node's table may be newer than ours.
-func (s *Server) readHead(h *fasthttp.RequestHeader, now time.Time) (read head, e *openai.Error, err error) {
-	if e = server.CheckHead(h, 0); e != nil {
+func (s *Server) readHead(h *server.Head, now time.Time) (read head, e *openai.Error, err error) {
+	if e = h.Check(); e != nil {
 		return read, e, nil
 	}
-	if read.route, e = openai.ParseRoute(h.Method(), h.RequestURI()); e != nil {
+	if read.route, e = openai.ParseRoute(h.Method(), h.Target()); e != nil {
 		return read, e, nil
 	}
-	_, target, _, _ := openai.SplitTarget(h.RequestURI())
+	_, target, _, _ := openai.SplitTarget(h.Target())
 	read.verified, err = s.verifyHead(h, string(target), now)
 	return read, nil, err
 }
 
 // verifyHead verifies the token in a head that was checked.
-func (s *Server) verifyHead(h *fasthttp.RequestHeader, target string, now time.Time) (*hop.Verified, error) {
-	return s.config.Keys.VerifyHead(h.Peek(hop.HeaderToken), hop.Binding{
+func (s *Server) verifyHead(h *server.Head, target string, now time.Time) (*hop.Verified, error) {
+	return s.config.Keys.VerifyHead(h.Field(hop.HeaderToken), hop.Binding{
 		Audience: s.name, OldAudience: s.config.Node, Method: string(h.Method()), Target: target,
-		AppendHeader: func(dst []byte, name string) []byte { return append(dst, h.Peek(name)...) },
+		AppendHeader: func(dst []byte, name string) []byte { return append(dst, h.Field(name)...) },
 	}, now)
 }
 
 // rejectEarly reports by the head alone that a request will be refused.
 func (s *Server) rejectEarly(h *fasthttp.RequestHeader) bool {
-	read, e, err := s.readHead(h, time.Now())
+	read, e, err := s.readHead(server.TextHead(h), time.Now())
 	return e != nil || err != nil || !read.verified.Old && s.replays.Check(&read.verified.Token) != nil
 }
 
 // relay writes the engine's answer. It reports whether the answer continues after the handler has returned.
-func (s *Server) relay(rc *fasthttp.RequestCtx, in *server.Request, id string, a *peer.Answer) (streaming bool) {
+func (s *Server) relay(x *server.Exchange, in *server.Request, id string, a *peer.Answer) (streaming bool) {
 	if a.Session != nil {
-		eachField(a, func(name, value string) {
-			a.Session.Fields = append(a.Session.Fields, transport.Field{Name: name, Value: value})
-		})
-		a.Session.Fields = append(a.Session.Fields, transport.Field{Name: hop.HeaderTook, Value: took(rc)})
-		rc.HijackSetNoResponse(true) // the session answers
-		in.Hijack(rc, func(client *netconn.Conn) {
-			defer in.Close()
-			defer a.OnClose()
-			a.Session.Run(client)
-		})
+		runSession(x, in, a)
 		return true
 	}
-	writeFields(rc, a)
+	eachField(a, x.SetField)
 	if a.EndUnknown {
-		rc.Response.Header.Set(hop.HeaderEnd, hop.EndUnknown)
+		x.SetField(hop.HeaderEnd, hop.EndUnknown)
 	}
-	if relay.WriteWhole(rc, a.Response) {
+	if relay.AnswerWhole(x, a.Response) {
 		return false
 	}
 	r := &relay.Relay{
-		Context: in.Context, Client: rc.Conn(), Stall: s.config.WriteStall, RequestID: id, EndUnknown: a.EndUnknown,
+		Context: in.Context, Client: x.Conn(), Stall: s.config.WriteStall, RequestID: id, EndUnknown: a.EndUnknown,
 		OnClose: func() {
 			defer in.Close()
 			a.OnClose()
@@ -188,21 +185,43 @@ func (s *Server) relay(rc *fasthttp.RequestCtx, in *server.Request, id string, a
 	}
 	r.OnOutcome = func(end relay.Outcome) { a.OnOutcome(end, r.BlockedOnClient()) }
 	a.RelayBy(r)
-	relay.WriteRest(rc, r)
+	relay.AnswerRest(x, r)
 	return true
 }
 
+// readHandshake returns the handshake of a realtime session, which needs a connection of its own.
+func readHandshake(x *server.Exchange) (*transport.Handshake, *openai.Error) {
+	if rc := x.Text(); rc != nil {
+		return relay.ReadHandshake(rc)
+	}
+	return nil, openai.InvalidRequest("", "a WebSocket needs a connection of its own")
+}
+
+// runSession runs a realtime session on the connection of its request, after the handler has returned.
+func runSession(x *server.Exchange, in *server.Request, a *peer.Answer) {
+	eachField(a, func(name, value string) {
+		a.Session.Fields = append(a.Session.Fields, transport.Field{Name: name, Value: value})
+	})
+	a.Session.Fields = append(a.Session.Fields, transport.Field{Name: hop.HeaderTook, Value: took(x.Arrived)})
+	x.Text().HijackSetNoResponse(true) // the session answers
+	in.Hijack(x.Text(), func(client *netconn.Conn) {
+		defer in.Close()
+		defer a.OnClose()
+		a.Session.Run(client)
+	})
+}
+
 // write answers a request that was not served: with a verdict for another node, or without one for any other client.
-func (s *Server) write(rc *fasthttp.RequestCtx, id string, a *peer.Answer) {
-	server.WriteError(rc, a.Error, id)
+func (s *Server) write(x *server.Exchange, id string, a *peer.Answer) {
+	x.WriteError(a.Error, id)
 	if a.Verdict.Kind == "" {
-		rc.SetConnectionClose() // such a client may have more of the kind on its way
+		x.CloseConn() // such a client may have more of the kind on its way
 		return
 	}
-	writeFields(rc, a)
+	eachField(a, x.SetField)
 	v := a.Verdict
 	v.Number = a.Error.Number
-	rc.Response.Header.Set(hop.HeaderVerdict, v.String())
+	x.SetField(hop.HeaderVerdict, v.String())
 }
 
 // internalError returns the answer after a failure of this server. If it were inlined, its memory would be on the stack of each request
@@ -219,9 +238,6 @@ func internalError(final bool) *peer.Answer {
 func clientGone() *peer.Answer {
 	return &peer.Answer{Error: openai.Unavailable(reasons.ClientGone, 0)}
 }
-
-// writeFields sets the headers of every answer to another node.
-func writeFields(rc *fasthttp.RequestCtx, a *peer.Answer) { eachField(a, rc.Response.Header.Set) }
 
 // eachField calls set with the name and value of each header that every answer to another node has.
 func eachField(a *peer.Answer, set func(name, value string)) {

@@ -49,7 +49,7 @@ func (s *Server) serveQuestion(rc *fasthttp.RequestCtx) {
 	defer func() {
 		if server.LogPanic(s.config.Logger, "peer listener", recover()) {
 			rc.Response.Reset()
-			s.write(rc, "", &peer.Answer{Error: openai.Internal()})
+			s.write(server.TextExchange(rc), "", &peer.Answer{Error: openai.Internal()})
 		}
 	}()
 	h := &rc.Request.Header
@@ -63,13 +63,14 @@ func (s *Server) serveQuestion(rc *fasthttp.RequestCtx) {
 		e = openai.MethodNotAllowed(string(h.Method()), http.MethodGet)
 	}
 	if e != nil {
-		s.write(rc, "", &peer.Answer{Error: e})
+		s.write(server.TextExchange(rc), "", &peer.Answer{Error: e})
 		return
 	}
 	token, err := s.verifyQuestion(rc, string(path))
 	if err != nil {
 		rc.SetConnectionClose()
-		s.write(rc, "", s.forbid(rc, err))
+		x := server.TextExchange(rc)
+		s.write(x, "", s.forbid(x, err))
 		return
 	}
 	s.answerQuestion(rc, string(path), token)
@@ -85,7 +86,7 @@ func (s *Server) answerQuestion(rc *fasthttp.RequestCtx, path string, token *hop
 		return
 	case hop.PathLink:
 		if !s.http.AcceptLink(rc) {
-			s.write(rc, "", &peer.Answer{Error: openai.InvalidRequest("", "this URL is for Upgrade: "+hop.UpgradeLink+", on a connection of its own")})
+			s.write(server.TextExchange(rc), "", &peer.Answer{Error: openai.InvalidRequest("", "this URL is for Upgrade: "+hop.UpgradeLink+", on a connection of its own")})
 		}
 		return
 	case hop.PathSessionUsage:
@@ -132,7 +133,7 @@ func (s *Server) answerLearned(rc *fasthttp.RequestCtx, to string) {
 // the entry or colo server that has signed it may ask for a sign of life, for a link, or what its session has used. Only a server of this colo
 // may ask which engines the process owns, and for its learned figures.
 func (s *Server) verifyQuestion(rc *fasthttp.RequestCtx, path string) (*hop.Token, error) {
-	v, err := s.verifyHead(&rc.Request.Header, string(rc.Request.Header.RequestURI()), time.Now())
+	v, err := s.verifyHead(server.TextHead(&rc.Request.Header), string(rc.Request.Header.RequestURI()), time.Now())
 	switch {
 	case err != nil:
 		return nil, err

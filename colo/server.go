@@ -136,14 +136,15 @@ func New(c Config) (*Server, error) {
 	metrics.RegisterGrants(c.Metrics, s.GrantsEnabled)
 	metrics.RegisterOutOfTurn(c.Metrics, s.transport.Distrusted)
 	s.http = server.New(server.Config{
-		Handle:      s.serve,
-		HandleError: s.refuseUnreadable,
-		RejectEarly: s.rejectEarly,
-		Inflight:    inflight,
-		Logger:      c.Logger,
-		Peers:       c.Peers,
-		MaxConns:    c.MaxConns,
-		Flusher:     s.transport.Flusher(),
+		Handle:         s.serve,
+		HandleExchange: s.serveExchange,
+		HandleError:    s.refuseUnreadable,
+		RejectEarly:    s.rejectEarly,
+		Inflight:       inflight,
+		Logger:         c.Logger,
+		Peers:          c.Peers,
+		MaxConns:       c.MaxConns,
+		Flusher:        s.transport.Flusher(),
 	})
 	if !c.WithoutListener {
 		metrics.RegisterConnections(c.Metrics, func() metrics.ConnStats {

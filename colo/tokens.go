@@ -4,12 +4,12 @@ import (
 	"errors"
 	"time"
 
-	"github.com/valyala/fasthttp"
 	"golang.org/x/time/rate"
 
 	"colonnade/analytics/metrics"
 	"colonnade/forwarding/hop"
 	"colonnade/forwarding/peer"
+	"colonnade/forwarding/server"
 	"colonnade/openai"
 	"colonnade/reasons"
 )
@@ -38,7 +38,7 @@ func (s *Server) claim(v *hop.Verified) error {
 
 // forbid refuses a request without a hop token that is good here and now. A node whose token may have been used before gets the id of
 // this process, to sign again.
-func (s *Server) forbid(rc *fasthttp.RequestCtx, err error) *peer.Answer {
+func (s *Server) forbid(x *server.Exchange, err error) *peer.Answer {
 	e := openai.NotANode()
 	kind, limiter, log := metrics.TokenInvalid, s.tokenLog.invalid, s.config.Logger.Warn
 	switch {
@@ -47,11 +47,11 @@ func (s *Server) forbid(rc *fasthttp.RequestCtx, err error) *peer.Answer {
 		e.Reason = reasons.HopTokenReplayed
 	case errors.Is(err, hop.ErrSignAgain):
 		kind, limiter, log = metrics.TokenSignAgain, s.tokenLog.again, s.config.Logger.Info
-		rc.Response.Header.Set(hop.HeaderBoot, s.boot)
+		x.SetField(hop.HeaderBoot, s.boot)
 	}
 	s.metrics.TokenRefused(kind)
 	if limiter.Allow() {
-		log("hop token refused", "from", rc.RemoteAddr().String(), "kind", kind, "error", err)
+		log("hop token refused", "from", x.Conn().RemoteAddr().String(), "kind", kind, "error", err)
 	}
 	return &peer.Answer{Error: e}
 }

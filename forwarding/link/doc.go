@@ -1,5 +1,5 @@
 // Package link carries many byte streams over one connection between two nodes, so that a request costs a share of a write and of a read
-// instead of a connection of its own. A stream is one HTTP/1.1 exchange, about which this package knows nothing.
+// instead of a connection of its own. A stream is one exchange of HTTP, about which this package knows nothing.
 //
 //	request → Stream.Open ─────┐                              ┌→ Accept: a new stream
 //	answer → Stream.Write ─────┼→ sender ═ connection ═ reader ┼→ Stream.Read

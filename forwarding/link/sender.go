@@ -18,7 +18,9 @@ const (
 	// laterBy is the delay of frames that the other side does not wait for, unless something else is written before.
 	laterBy = 100 * time.Millisecond
 	// maxKept is how much memory for frames is kept while there are none, in bytes.
-	maxKept = 64 << 10
+	maxKept = 256 << 10
+	// maxPiece is how many bytes the writer writes at once.
+	maxPiece = 64 << 10
 	// turnsToWrite is how many times a goroutine writes for others before the writer does it.
 	turnsToWrite = 8
 )
@@ -232,7 +234,7 @@ func (s *sender) writeAll() error {
 func (s *sender) writeOut(p []byte) (n int, err error) {
 	for n < len(p) && err == nil {
 		var taken int
-		taken, err = s.conn.Write(p[n:min(n+maxKept, len(p))])
+		taken, err = s.conn.Write(p[n:min(n+maxPiece, len(p))])
 		s.taken.Add(uint64(taken))
 		n += taken
 	}

@@ -59,6 +59,40 @@ func TestStalledReaderHoldsOneWindow(t *testing.T) {
 	}
 }
 
+// Peek leaves what it returns, and waits for it up to the deadline. WriteLast sends bytes and the end together.
+func TestPeekAndWriteLast(t *testing.T) {
+	p := newPair(t, func(s *link.Stream) {
+		switch first, err := s.Peek(); {
+		case first == 's':
+			return
+		case err != nil || first != 'a':
+			t.Errorf("the first byte is %q, %v", first, err)
+		}
+		rest, err := io.ReadAll(s)
+		if err != nil || string(rest) != "ab" {
+			t.Errorf("behind Peek, %q was left, %v", rest, err)
+		}
+		if _, err := s.Peek(); !errors.Is(err, io.EOF) {
+			t.Errorf("Peek at the end: %v", err)
+		}
+		if err := s.WriteLast([]byte("answer")); err != nil {
+			t.Error(err)
+		}
+		if _, err := s.Write([]byte("x")); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("a write behind the last one: %v", err)
+		}
+	})
+	s := p.open(t, "ab", true)
+	if got := read(t, s); got != "answer" {
+		t.Errorf("got %q", got)
+	}
+	late := p.open(t, "s", false)
+	_ = late.SetReadDeadline(time.Now().Add(-time.Second))
+	if _, err := late.Peek(); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("Peek behind its deadline: %v", err)
+	}
+}
+
 func TestReset(t *testing.T) {
 	reset, read := make(chan error, 1), make(chan error, 1)
 	p := newPair(t, func(s *link.Stream) {

@@ -24,6 +24,12 @@ func (s *Stream) Write(p []byte) (int, error) {
 	return s.write(p, 0)
 }
 
+// WriteLast is Write of all that is still to be sent: p, which is not empty, and the end.
+func (s *Stream) WriteLast(p []byte) error {
+	_, err := s.write(p, flagFin)
+	return err
+}
+
 // CloseWrite says that nothing more will be sent, and that at once.
 func (s *Stream) CloseWrite() error {
 	s.mu.Lock()

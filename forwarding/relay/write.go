@@ -38,6 +38,29 @@ func WriteRest(rc *fasthttp.RequestCtx, relay *Relay) {
 	rc.Response.SetBodyStream(relay, int(relay.Response.Length()))
 }
 
+// AnswerWhole is WriteWhole of an exchange between nodes.
+func AnswerWhole(x *server.Exchange, response *transport.Response) bool {
+	if rc := x.Text(); rc != nil {
+		return WriteWhole(rc, response)
+	}
+	body, whole := response.Body()
+	if whole {
+		x.WriteWhole(response.HTTPStatus(), response.Header("content-type"), body)
+	}
+	return whole
+}
+
+// AnswerRest is WriteRest of an exchange between nodes.
+func AnswerRest(x *server.Exchange, relay *Relay) {
+	if rc := x.Text(); rc != nil {
+		WriteRest(rc, relay)
+		return
+	}
+	response := relay.Response
+	relay.chunked = response.Length() < 0
+	x.WriteBody(response.HTTPStatus(), response.Header("content-type"), response.Length(), relay.writeAll)
+}
+
 // WriteUntilClose makes relay write its response to the client after the handler has returned, without a length and without chunks, and
 // closes the connection. request is that of the client. A response that is truncated resets the connection, unless it is a stream,
 // which shows its end.

@@ -63,7 +63,12 @@ func (r *Request) readBody(rc *fasthttp.RequestCtx, stream io.Reader, limit int,
 		_, err := io.ReadFull(stream, body)
 		return body, err
 	}
-	in := bodyReader{conn: rc.Conn(), stream: stream, length: length, limit: limit, memory: &r.inflight.bodyMemory}
+	return r.readLongBody(rc.Conn(), stream, length, limit, account)
+}
+
+// readLongBody reads a body that may take long to arrive. A negative length means that it is chunked.
+func (r *Request) readLongBody(conn net.Conn, stream io.Reader, length, limit int, account string) ([]byte, error) {
+	in := bodyReader{conn: conn, stream: stream, length: length, limit: limit, memory: &r.inflight.bodyMemory}
 	in.share.conn, in.share.key = in.conn, holderOf(in.conn, account)
 	if err := in.readAll(r.Context); err != nil {
 		in.memory.put(in.body)

@@ -25,24 +25,28 @@ func WriteErrorIn(rc *fasthttp.RequestCtx, d openai.Dialect, e *openai.Error, re
 
 // renderError makes a response of an error. No other function does.
 func renderError(r *fasthttp.Response, d openai.Dialect, e *openai.Error, requestID string) {
-	h := &r.Header
+	eachErrorField(d, e, requestID, func(name, value string) { SetUnlessEmpty(&r.Header, name, value) })
+	renderBody(r, e.Status, "application/json", e.AppendBody(nil, d, requestID))
+}
+
+// eachErrorField calls set with the name and value of each header of an error; a value may be empty.
+func eachErrorField(d openai.Dialect, e *openai.Error, requestID string, set func(name, value string)) {
 	if requestID != "" {
-		EachRequestID(d, requestID, h.Set)
+		EachRequestID(d, requestID, set)
 	}
-	SetUnlessEmpty(h, hop.HeaderReason, e.Reason)
-	SetUnlessEmpty(h, "Allow", e.Allow)
+	set(hop.HeaderReason, e.Reason)
+	set("Allow", e.Allow)
 	if e.RetryAfter > 0 {
 		seconds := (e.RetryAfter + time.Second - 1) / time.Second
-		h.Set(hop.HeaderRetryAfter, strconv.Itoa(int(seconds)))
-		h.Set(hop.HeaderRetryAfterMS, strconv.FormatInt(e.RetryAfterMS(), 10))
+		set(hop.HeaderRetryAfter, strconv.Itoa(int(seconds)))
+		set(hop.HeaderRetryAfterMS, strconv.FormatInt(e.RetryAfterMS(), 10))
 	}
 	if e.NoRetry {
-		h.Set(hop.HeaderShouldRetry, "false")
+		set(hop.HeaderShouldRetry, "false")
 	}
 	if e.Status == fasthttp.StatusUnauthorized {
-		h.Set("WWW-Authenticate", "Bearer")
+		set("WWW-Authenticate", "Bearer")
 	}
-	renderBody(r, e.Status, "application/json", e.AppendBody(nil, d, requestID))
 }
 
 // WriteBody writes a body as the response.

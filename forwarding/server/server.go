@@ -31,6 +31,8 @@ const (
 // Config is what differs between the servers of entries and of colos.
 type Config struct {
 	Handle func(*fasthttp.RequestCtx)
+	// HandleExchange handles the requests with binary heads; nil = there are none.
+	HandleExchange func(*Exchange)
 	// HandleError responds to a request that could not be read.
 	HandleError func(*fasthttp.RequestCtx, *openai.Error)
 	// RejectEarly reports whether Handle will refuse a request with this head, whatever its body is, so that the body need not be
@@ -68,7 +70,11 @@ func (c *Config) tls() *tls.Config {
 // closes idle connections without a look at what has arrived meanwhile, and others after a response without Connection: close. And
 // it does not wait for hijacked connections.
 type Server struct {
-	http     *fasthttp.Server
+	http *fasthttp.Server
+
+	handleExchange func(*Exchange)
+	exchanges      sync.Pool // of *exchangeMemory
+
 	limiter  *connLimiter
 	links    links
 	tls      *tls.Config         // nil = without TLS
@@ -86,10 +92,11 @@ type Server struct {
 // A handler reads the body with [Request.ReadBody]. A request that gets its response before its body was read to its end is the
 // last of its connection, so that no part of the body can be taken for another request.
 func New(c Config) *Server {
-	s := &Server{inflight: c.Inflight, logger: c.Logger, tls: c.tls(), peers: c.Peers}
+	s := &Server{inflight: c.Inflight, logger: c.Logger, tls: c.tls(), peers: c.Peers, handleExchange: c.HandleExchange}
+	s.exchanges.New = func() any { return new(exchangeMemory) }
 	s.limiter = newConnLimiter(&c, s.tls != nil)
 	s.links.logger, s.links.flusher, s.links.limit = c.Logger, c.Flusher, link.NewLimit(s.limiter.maxTotal)
-	s.links.workers.serve = func(stream *serverConn) { _ = s.http.ServeConn(stream) } // which closes it
+	s.links.workers.serve = s.serveStream
 	s.http = &fasthttp.Server{
 		Handler: func(rc *fasthttp.RequestCtx) {
 			rc.Conn().(*serverConn).noteRequest()

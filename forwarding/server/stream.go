@@ -20,9 +20,10 @@ import (
 //	handler → WriteStream → detachStream: fasthttp hijacks → writeStream → serveAgain: the next request
 type stream struct {
 	// write writes the pieces of the body, each by one call of the writer.
-	write func(io.Writer) error
-	head  []byte // not written yet
-	last  bool   // the connection ends with this response
+	write  func(io.Writer) error
+	head   []byte // not written yet
+	last   bool   // the connection ends with this response
+	length int64  // of the body; negative = it is written in chunks
 }
 
 // WriteStream registers body, which is called after the handler has returned, and writes the body of the response. Each call of its writer is one chunk, and
@@ -31,7 +32,7 @@ type stream struct {
 func WriteStream(rc *fasthttp.RequestCtx, body func(io.Writer) error) bool {
 	c, ok := rc.Conn().(*serverConn)
 	if ok {
-		c.stream = &stream{write: body}
+		c.stream = &stream{write: body, length: -1}
 	}
 	return ok
 }
@@ -76,7 +77,7 @@ func (closedWriter) Write([]byte) (int, error) { return 0, net.ErrClosed }
 
 // writeStream writes a response, and serves the next requests of the connection.
 func (s *Server) writeStream(c *serverConn, body *stream) {
-	err := c.writeChunks(body)
+	err := c.writeBody(body)
 	var panicked PanicError
 	switch {
 	case errors.As(err, &panicked):
@@ -94,18 +95,24 @@ func (s *Server) writeStream(c *serverConn, body *stream) {
 	s.serveAgain(c)
 }
 
-// writeChunks writes a response to its end. It recovers from panics, since the process would end.
-func (c *serverConn) writeChunks(body *stream) (err error) {
+// writeBody writes a response to its end. It recovers from panics, since the process would end.
+func (c *serverConn) writeBody(body *stream) (err error) {
 	defer func() {
 		if recovered := recover(); recovered != nil {
 			err = NewPanicError(recovered)
 		}
 	}()
-	w := chunkWriter{conn: c, head: body.head}
+	w := bodyWriter{conn: c, head: body.head, chunked: body.length < 0}
 	if err := body.write(&w); err != nil {
 		return err
 	}
-	_, err = c.Write(append(w.head, "0\r\n\r\n"...))
+	end := w.head
+	if w.chunked {
+		end = append(end, "0\r\n\r\n"...)
+	}
+	if len(end) > 0 {
+		_, err = c.Write(end)
+	}
 	return err
 }
 
@@ -117,16 +124,23 @@ func (s *Server) serveAgain(c *serverConn) {
 	_ = s.http.ServeConn(c) // which closes it
 }
 
-// chunkWriter writes each piece as a chunk of the chunked transfer coding, and the head with the first.
-type chunkWriter struct {
-	conn *serverConn
-	head []byte // not written yet
+// bodyWriter writes the pieces of a body, and the head with the first. If the body is chunked, each piece is a chunk.
+type bodyWriter struct {
+	conn    *serverConn
+	head    []byte // not written yet
+	chunked bool
 }
 
-func (w *chunkWriter) Write(piece []byte) (int, error) {
-	chunk := AppendChunk(w.head, piece)
+func (w *bodyWriter) Write(piece []byte) (int, error) {
+	written := piece
+	switch {
+	case w.chunked:
+		written = AppendChunk(w.head, piece)
+	case len(w.head) > 0:
+		written = append(w.head, piece...)
+	}
 	w.head = nil
-	if _, err := w.conn.Write(chunk); err != nil {
+	if _, err := w.conn.Write(written); err != nil {
 		return 0, err
 	}
 	return len(piece), nil

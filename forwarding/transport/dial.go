@@ -9,6 +9,7 @@ import (
 	"net"
 	"time"
 
+	"colonnade/forwarding/hop"
 	"colonnade/forwarding/netconn"
 	"colonnade/forwarding/peertls"
 )
@@ -28,6 +29,7 @@ type conn struct {
 	target       Target
 	list         *idleList // where it was idle last; may be nil
 	account      string    // that the last request was for
+	binaryHead   bool      // of the request, and so of its answer
 	kept         bool      // it has served a request before
 	sentAt       time.Time // when the first byte of the last request was sent
 	idleSince    time.Time
@@ -82,7 +84,7 @@ func (t Target) clientTLS() *tls.Config {
 func (c *conn) send(r *Request, began time.Time) (int64, error) {
 	c.head = c.transport.heads.Get().(*[]byte)
 	defer c.releaseHead()
-	head, err := r.appendHead((*c.head)[:0])
+	head, err := c.appendHead(r, (*c.head)[:0])
 	if err != nil {
 		return 0, fmt.Errorf("%w: %w", errNotValid, err)
 	}
@@ -107,6 +109,18 @@ func (c *conn) send(r *Request, began time.Time) (int64, error) {
 		return n, fmt.Errorf("cannot send request: %w", err)
 	}
 	return n, nil
+}
+
+// appendHead appends the head of a request. One that is too large for a binary head is sent as text, which the server refuses with a reason.
+func (c *conn) appendHead(r *Request, b []byte) ([]byte, error) {
+	if c.binaryHead = r.BinaryHead && c.Stream() != nil; c.binaryHead {
+		head, err := r.appendBinaryHead(b)
+		if !errors.Is(err, hop.ErrBinaryHeadSize) {
+			return head, err
+		}
+		c.binaryHead = false
+	}
+	return r.appendHead(b)
 }
 
 // releaseHead returns the memory for a request, unless that was done before.

@@ -25,10 +25,11 @@ type head struct {
 	status  int
 	length  int64 // -1 where not given
 	chunked bool
-	close   bool   // the connection ends with this response
-	keep    bool   // the connection persists, which HTTP/1.0 must state
-	encoded bool   // the body has a content coding
-	lines   string // header lines, each ended by CRLF
+	close   bool                   // the connection ends with this response
+	keep    bool                   // the connection persists, which HTTP/1.0 must state
+	encoded bool                   // the body has a content coding
+	lines   string                 // header lines, each ended by CRLF
+	binary  hop.HeadFields[string] // instead of lines, of an answer with a binary head
 }
 
 // readHead reads the head of the final response. The error is io.EOF if the connection ended before the first byte.
@@ -58,6 +59,28 @@ func readHeadWithProgress(br *bufio.Reader, onProgress func(hop.Progress)) (head
 			return head{}, err
 		}
 	}
+}
+
+// readBinaryHead is readHead for the answer to a request with a binary head.
+func readBinaryHead(br *bufio.Reader) (head, error) {
+	start, err := br.Peek(hop.BinaryHeadStart)
+	if err != nil {
+		return head{}, err
+	}
+	size, err := hop.BinaryHeadSize(start)
+	if err != nil {
+		return head{}, fmt.Errorf("%w: %w", errMalformed, err)
+	}
+	raw, err := br.Peek(size)
+	if err != nil {
+		return head{}, unexpected(err)
+	}
+	answer, err := hop.ParseAnswerHead(string(raw))
+	if err != nil {
+		return head{}, fmt.Errorf("%w: %w", errMalformed, err)
+	}
+	_, _ = br.Discard(size)
+	return head{status: answer.Status, length: answer.Length, chunked: answer.Length < 0, close: true, binary: answer.Fields}, nil
 }
 
 // peekHead returns a head with its empty line, once all of it is in the buffer.
@@ -157,6 +180,9 @@ func cutLine(s string) (line, rest string) {
 
 // get returns the first value of a header, or "".
 func (h *head) get(name string) string {
+	if h.lines == "" {
+		return h.binary.Get(name)
+	}
 	for line, rest := "", h.lines; rest != ""; {
 		line, rest = cutLine(rest)
 		if len(line) > len(name) && line[len(name)] == ':' && strings.EqualFold(line[:len(name)], name) {

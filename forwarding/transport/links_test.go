@@ -33,6 +33,7 @@ type linkServer struct {
 	overLink atomic.Int32                   // requests
 	alone    atomic.Int32                   // requests over connections of their own
 	refuse   atomic.Bool                    // links
+	raw      atomic.Bool                    // answer reads the requests over links, too
 	links    chan *link.Link
 }
 
@@ -72,12 +73,15 @@ func (s *linkServer) serveLink(c net.Conn) {
 	l := link.New(link.Config{Conn: c, Accept: func(stream *link.Stream) {
 		go func() {
 			defer stream.Close()
-			r, err := http.ReadRequest(bufio.NewReader(stream))
-			if err != nil {
-				return
-			}
-			_, _ = io.Copy(io.Discard, r.Body)
 			answer := *s.answer.Load()
+			if !s.raw.Load() {
+				r, err := http.ReadRequest(bufio.NewReader(stream))
+				if err != nil {
+					return
+				}
+				_, _ = io.Copy(io.Discard, r.Body)
+				answer = *s.answer.Load()
+			}
 			s.overLink.Add(1)
 			answer(stream)
 		}()

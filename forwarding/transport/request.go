@@ -85,6 +85,8 @@ type Request struct {
 	Upgrade string
 	// Link, unless it is nil, allows to send the request over a link, if its body has at most [MaxLinkBody] bytes. It returns the request that opens one.
 	Link func() *Request
+	// BinaryHead gives the request a binary head where it is sent over a link: see [hop.ParseRequestHead]. The server must read such heads.
+	BinaryHead bool
 	// Precondition, unless it is nil, is called after the connection has been made and before the first byte is sent. If it returns
 	// false, nothing is sent, and the exchange fails with [ErrNotSent].
 	Precondition func() bool
@@ -171,6 +173,22 @@ func (r *Request) appendHead(b []byte) (_ []byte, err error) {
 		b = append(b, "\r\n"...)
 	}
 	return append(b, "\r\n"...), nil
+}
+
+// appendBinaryHead is appendHead for a request with a binary head, to a node.
+func (r *Request) appendBinaryHead(b []byte) (_ []byte, err error) {
+	b = hop.BeginRequestHead(b, r.Method, r.Path, len(r.Body))
+	if r.Sign != nil {
+		signature, err := r.Sign()
+		if err != nil {
+			return b, err
+		}
+		b = hop.AppendHeadField(b, signature.Name, signature.Value)
+	}
+	for _, f := range r.Fields {
+		b = hop.AppendHeadField(b, f.Name, f.Value)
+	}
+	return b, hop.EndRequestHead(b)
 }
 
 // append appends the header line, unless its value is empty.

@@ -75,6 +75,9 @@ func (c *conn) readHead(onProgress func(hop.Progress)) (head, error) {
 		c.unanswered = nil
 		return head{}, err
 	}
+	if c.binaryHead {
+		return readBinaryHead(c.br)
+	}
 	if c.kept {
 		if err := skipEmptyLines(c.br); err != nil {
 			return head{}, err

@@ -2,10 +2,12 @@ package forwardtest
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httputil"
 	"testing"
 	"time"
 
@@ -75,4 +77,64 @@ func ReadStream(s *link.Stream) (*http.Response, []byte, error) {
 		}
 	}
 	return answer, body, err
+}
+
+// WithBinaryHead returns a request in text as a request with a binary head.
+func WithBinaryHead(t testing.TB, wire []byte) []byte {
+	t.Helper()
+	r, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(wire)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := hop.BeginRequestHead(nil, r.Method, r.RequestURI, len(body))
+	for name, values := range r.Header {
+		b = hop.AppendHeadField(b, name, values[0])
+	}
+	if err := hop.EndRequestHead(b); err != nil {
+		t.Fatal(err)
+	}
+	return append(b, body...)
+}
+
+// ReadBinaryAnswer reads an answer with a binary head from a stream to its end, and closes the stream.
+func ReadBinaryAnswer(s *link.Stream) (h hop.AnswerHead, body []byte, err error) {
+	defer func() { _ = s.Close() }()
+	br := bufio.NewReaderSize(s, hop.MaxBinaryHead)
+	start, err := br.Peek(hop.BinaryHeadStart)
+	if err != nil {
+		return h, nil, err
+	}
+	size, err := hop.BinaryHeadSize(start)
+	if err != nil {
+		return h, nil, err
+	}
+	head := make([]byte, size)
+	if _, err := io.ReadFull(br, head); err != nil {
+		return h, nil, err
+	}
+	if h, err = hop.ParseAnswerHead(string(head)); err != nil {
+		return h, nil, err
+	}
+	body, err = readBody(br, h.Length)
+	if rest, after := io.ReadAll(br); err == nil && (len(rest) > 0 || after != nil) {
+		err = fmt.Errorf("after the answer: %q, %w", rest, after)
+	}
+	return h, body, err
+}
+
+func readBody(br *bufio.Reader, length int64) ([]byte, error) {
+	if length < 0 {
+		body, err := io.ReadAll(httputil.NewChunkedReader(br))
+		if err == nil {
+			_, err = br.Discard(len("\r\n")) // behind the last chunk
+		}
+		return body, err
+	}
+	body := make([]byte, length)
+	n, err := io.ReadFull(br, body)
+	return body[:n], err
 }

@@ -1,0 +1,166 @@
+package server
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"slices"
+	"time"
+
+	"colonnade/forwarding/hop"
+	"colonnade/openai"
+)
+
+// binaryExchange is the part of an exchange with binary heads. fasthttp has no part in it: its parser reads what any client may send.
+//
+//	stream of a link → serveStream ─ binary head ─→ serveExchange: HandleExchange → the answer in one write, or a body that is written as it comes
+//	                        └─────── text ────────→ fasthttp's ServeConn
+type binaryExchange struct {
+	conn   *serverConn
+	memory *exchangeMemory
+	input  []byte // what has arrived: the head, and behind it the body as far as it was read
+	size   int    // of the head
+	output []byte // the head of the answer, which is not ended yet
+	status int
+	whole  []byte // the body of the answer
+	length int64  // of a body that is written as it comes; -1 = in chunks
+	write  func(io.Writer) error
+}
+
+// exchangeMemory is memory for exchanges, one after another. endExchange takes it back: the handler and what has written the answer have returned then.
+type exchangeMemory struct{ input, output []byte }
+
+// maxExchangeMemory is how much of either is kept, in bytes.
+const maxExchangeMemory = 16 << 10
+
+// serveStream serves the exchange of a stream, and closes it.
+func (s *Server) serveStream(c *serverConn) {
+	_ = c.SetReadDeadline(time.Now().Add(readTimeout))
+	first, err := c.linked.Peek()
+	if err != nil || !hop.IsBinaryHead(first) || s.handleExchange == nil {
+		_ = s.http.ServeConn(c)
+		return
+	}
+	s.serveExchange(c)
+}
+
+func (s *Server) serveExchange(c *serverConn) {
+	memory := s.exchanges.Get().(*exchangeMemory)
+	x := &Exchange{wire: binaryExchange{conn: c, memory: memory, input: memory.input, output: memory.output}}
+	if err := x.readHead(); err != nil {
+		s.logger.Debug("cannot read a binary head", "from", c.RemoteAddr().String(), "error", err)
+		TruncateOnClose(c)
+		s.endExchange(&x.wire)
+		return
+	}
+	x.wire.output = hop.BeginAnswerHead(x.wire.output)
+	s.callExchange(x)
+	if x.wire.write != nil {
+		go s.writeAnswer(&x.wire) // a stream needs less than the stack of a worker, which has called the handler
+		return
+	}
+	s.writeAnswer(&x.wire)
+}
+
+// endExchange closes the stream, and takes back the memory.
+func (s *Server) endExchange(x *binaryExchange) {
+	_ = x.conn.Close()
+	if cap(x.input) <= maxExchangeMemory && cap(x.output) <= maxExchangeMemory {
+		x.memory.input, x.memory.output = x.input[:0], x.output[:0]
+		s.exchanges.Put(x.memory)
+	}
+}
+
+// callExchange calls HandleExchange, which recovers from its own panics. A panic that escapes it gets an answer here.
+func (s *Server) callExchange(x *Exchange) {
+	defer func() {
+		if LogPanic(s.logger, "exchange", recover()) {
+			if x.wire.write != nil {
+				_ = x.wire.write(closedWriter{}) // which releases what it holds
+			}
+			x.wire.output, x.wire.write = hop.BeginAnswerHead(x.wire.output[:0]), nil
+			x.WriteError(openai.Internal(), "")
+		}
+	}()
+	s.handleExchange(x)
+}
+
+// writeAnswer writes the answer to its end.
+func (s *Server) writeAnswer(x *binaryExchange) {
+	defer s.endExchange(x)
+	if x.write == nil {
+		x.length = int64(len(x.whole))
+	}
+	err := hop.EndAnswerHead(x.output, x.status, x.length)
+	switch {
+	case err != nil && x.write != nil:
+		_ = x.write(closedWriter{}) // which releases what it holds
+	case err != nil:
+	case x.write != nil:
+		s.writeStream(x.conn, &stream{write: x.write, head: bytes.Clone(x.output), length: x.length, last: true})
+		return
+	default:
+		x.output = append(x.output, x.whole...)
+		err = x.conn.linked.WriteLast(x.output)
+	}
+	if err != nil {
+		s.logger.Debug("answer was not written", "error", err)
+		TruncateOnClose(x.conn)
+	}
+}
+
+// readHead reads the head, and what has arrived behind it.
+func (x *Exchange) readHead() error {
+	w := &x.wire
+	if err := w.fill(hop.BinaryHeadStart); err != nil {
+		return err
+	}
+	size, err := hop.BinaryHeadSize(w.input)
+	if err != nil {
+		return err
+	}
+	if err := w.fill(size); err != nil {
+		return err
+	}
+	x.Arrived, w.size = time.Now(), size
+	x.binary, err = hop.ParseRequestHead(w.input[:size])
+	return err
+}
+
+// minInput is how many bytes a read has room for.
+const minInput = 2 << 10
+
+// fill reads until n bytes have arrived.
+func (x *binaryExchange) fill(n int) error {
+	for len(x.input) < n {
+		x.input = slices.Grow(x.input, max(n, minInput)-len(x.input))
+		read, err := x.conn.linked.Read(x.input[len(x.input):cap(x.input)])
+		x.input = x.input[:len(x.input)+read]
+		if err != nil && len(x.input) < n {
+			return unexpectedEnd(err)
+		}
+	}
+	return nil
+}
+
+func unexpectedEnd(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+func (x *binaryExchange) readBody(r *Request, length, limit int, account string) ([]byte, error) {
+	switch {
+	case length > limit:
+		return nil, errBodyTooLarge
+	case length <= maxPrefetch:
+		end := x.size + length
+		if err := x.fill(end); err != nil {
+			return nil, err
+		}
+		return x.input[x.size:end:end], nil
+	}
+	arrived := io.MultiReader(bytes.NewReader(x.input[x.size:]), x.conn.linked)
+	return r.readLongBody(x.conn, io.LimitReader(arrived, int64(length)), length, limit, account)
+}

@@ -1,0 +1,195 @@
+package transport_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+
+	"colonnade/forwarding/hop"
+	"colonnade/forwarding/transport"
+	"colonnade/internal/forwardtest"
+)
+
+// receiveBinary reads a request with a binary head and a body.
+func receiveBinary(c net.Conn) (h hop.RequestHead, body []byte, err error) {
+	br := bufio.NewReaderSize(c, hop.MaxBinaryHead)
+	start, err := br.Peek(hop.BinaryHeadStart)
+	if err != nil {
+		return h, nil, err
+	}
+	size, err := hop.BinaryHeadSize(start)
+	if err != nil {
+		return h, nil, err
+	}
+	head := make([]byte, size)
+	if _, err := io.ReadFull(br, head); err != nil {
+		return h, nil, err
+	}
+	if h, err = hop.ParseRequestHead(head); err != nil {
+		return h, nil, err
+	}
+	body = make([]byte, h.Length)
+	_, err = io.ReadFull(br, body)
+	return h, body, err
+}
+
+// binaryAnswer returns a head and what follows it.
+func binaryAnswer(t *testing.T, status int, length int64, fields, body string) string {
+	t.Helper()
+	b := hop.BeginAnswerHead(nil)
+	for field := range strings.SplitSeq(fields, "\n") {
+		name, value, _ := strings.Cut(field, ": ")
+		b = hop.AppendHeadField(b, name, value)
+	}
+	if err := hop.EndAnswerHead(b, status, length); err != nil {
+		t.Fatal(err)
+	}
+	return string(b) + body
+}
+
+// newBinaryServer returns a server that reads requests with binary heads from links.
+func newBinaryServer(t *testing.T, answer func(net.Conn, hop.RequestHead, []byte)) (*linkServer, *transport.Transport) {
+	s, tr := newLinkServer(t, answerPlain), forwardtest.NewTransport(t)
+	s.awaitLink(t, tr)
+	s.raw.Store(true)
+	s.setAnswer(func(c net.Conn) {
+		h, body, err := receiveBinary(c)
+		if err != nil {
+			t.Errorf("the request: %v", err)
+			return
+		}
+		answer(c, h, body)
+	})
+	return s, tr
+}
+
+func (s *linkServer) binaryRequest(body string) *transport.Request {
+	r := s.request()
+	r.BinaryHead, r.Body = true, []byte(body)
+	return r
+}
+
+const jsonType = "Content-Type: application/json"
+
+func TestBinaryHeads(t *testing.T) {
+	s, tr := newBinaryServer(t, func(c net.Conn, h hop.RequestHead, body []byte) {
+		if string(h.Method) != "POST" || string(h.Target) != "/v1/chat/completions" || string(h.Fields.Get("x-signed")) != "yes" || string(h.Fields.Get("x-empty")) != "" {
+			t.Errorf("%s %s", h.Method, h.Target)
+		}
+		_, _ = io.WriteString(c, binaryAnswer(t, 201, int64(len(body)), jsonType+"\nX-Note: some", string(body)))
+	})
+	for _, size := range []int{10, 1 << 10, 40 << 10} {
+		body := `{"a":"` + strings.Repeat("x", size) + `"}`
+		r := s.binaryRequest(body)
+		r.Sign = func() (transport.Field, error) { return transport.Field{Name: "X-Signed", Value: "yes"}, nil }
+		r.Fields = append(r.Fields, transport.Field{Name: "x-empty"})
+		a, err := tr.Do(context.Background(), r, forwardtest.ChatOptions)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, whole := a.Body()
+		if a.Status() != 201 || !whole || string(got) != body || a.Header("x-note") != "some" || !a.IsJSON() || a.Length() != int64(len(body)) {
+			t.Errorf("%d bytes: status %d, whole %v, %d bytes", size, a.Status(), whole, len(got))
+		}
+		a.Close()
+	}
+	failing := s.binaryRequest("{}")
+	want := errors.New("no key")
+	failing.Sign = func() (transport.Field, error) { return transport.Field{}, want }
+	if _, err := tr.Do(context.Background(), failing, forwardtest.ChatOptions); !errors.Is(err, want) {
+		t.Errorf("a request that cannot be signed: %v", err)
+	}
+}
+
+func TestStreamsWithBinaryHeads(t *testing.T) {
+	cut := make(chan bool, 2)
+	s, tr := newBinaryServer(t, func(c net.Conn, _ hop.RequestHead, _ []byte) {
+		_, _ = io.WriteString(c, binaryAnswer(t, 200, -1, "Content-Type: text/event-stream", "e\r\ndata: {\"a\":1}\n\r\n"))
+		if <-cut {
+			return
+		}
+		_, _ = io.WriteString(c, "f\r\n\ndata: [DONE]\n\n\r\n0\r\n\r\n")
+	})
+	read := func() (string, error) {
+		t.Helper()
+		a, err := tr.Do(context.Background(), s.binaryRequest(`{}`), forwardtest.ChatOptions)
+		if err != nil {
+			return "", err
+		}
+		defer a.Close()
+		var all strings.Builder
+		for {
+			piece, err := a.Next()
+			if errors.Is(err, io.EOF) {
+				return all.String(), nil
+			}
+			if err != nil {
+				return all.String(), err
+			}
+			all.Write(piece)
+		}
+	}
+	cut <- false
+	if all, err := read(); err != nil || all != "data: {\"a\":1}\n\ndata: [DONE]\n\n" {
+		t.Errorf("%q, %v", all, err)
+	}
+	cut <- true
+	if all, err := read(); err == nil {
+		t.Errorf("a stream that was cut: %q", all)
+	}
+}
+
+// An answer with a head that is malformed, or cut, fails as one in text does.
+func TestMalformedBinaryAnswers(t *testing.T) {
+	whole := binaryAnswer(t, 200, 2, jsonType, "{}")
+	for name, answer := range map[string]string{
+		"text":          plainAnswer,
+		"nothing":       "",
+		"a part":        whole[:9],
+		"no body":       whole[:len(whole)-2],
+		"a wrong kind":  "\x00" + whole[1:],
+		"a huge head":   "\x01\xff\xff\xff" + whole[4:],
+		"a wrong field": strings.Replace(whole, "Content-Type", "Content\nType", 1),
+	} {
+		s, tr := newBinaryServer(t, func(c net.Conn, _ hop.RequestHead, _ []byte) { _, _ = io.WriteString(c, answer) })
+		a, err := tr.Do(context.Background(), s.binaryRequest("{}"), forwardtest.ChatOptions)
+		var failed *transport.ExchangeError
+		if err == nil {
+			a.Close()
+		}
+		if !errors.As(err, &failed) || failed.Phase == transport.PhaseConnect || failed.Timeout {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A head that is too large for a binary one is sent as text, and a request over a connection of its own always is.
+func TestTextInsteadOfABinaryHead(t *testing.T) {
+	s, tr := newBinaryServer(t, nil)
+	s.setAnswer(func(c net.Conn) {
+		r, err := http.ReadRequest(bufio.NewReader(c))
+		if err != nil || len(r.Header.Get("x-long")) != hop.MaxBinaryHead {
+			t.Errorf("over the link: %v", err)
+			return
+		}
+		answerPlain(c)
+	})
+	r := s.binaryRequest("{}")
+	r.Fields = append(r.Fields, transport.Field{Name: "x-long", Value: strings.Repeat("x", hop.MaxBinaryHead)})
+	a, err := tr.Do(context.Background(), r, forwardtest.ChatOptions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Close()
+	alone := forwardtest.NewTransport(t)
+	s.setAnswer(answerPlain)
+	if a, err = alone.Do(context.Background(), s.binaryRequest("{}"), forwardtest.ChatOptions); err != nil { // it has no link yet
+		t.Fatal(err)
+	}
+	a.Close()
+}
