@@ -18,7 +18,10 @@ var (
 	ErrCorrupt = errors.New("line is corrupt")
 )
 
-const crcDigits = 8
+const (
+	crcDigits = 8
+	usualLine = 768 // bytes that suffice for most lines
+)
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 

@@ -10,8 +10,6 @@ import (
 	"colonnade/analytics"
 )
 
-const maxSpare = 256
-
 // Stats are counts since Open, except Bytes and OpenBegins, which are states.
 type Stats struct {
 	Appended   uint64  // events that Append has written (without a Dir: counted), and ends of an earlier run's begins; no begins of requests
@@ -36,7 +34,7 @@ type Log struct {
 	maxBytes int64
 	logger   *slog.Logger
 	lock     *os.File
-	lines    sync.Pool // of *[]byte, each for one line
+	lines    sync.Pool // of *[]byte, each for one line: that of an open begin is given back with its end, and any other by Append
 
 	mu          sync.Mutex           // guards the fields below
 	billing     segments             // inferences
@@ -46,14 +44,13 @@ type Log struct {
 	reserve     reserve              // the room on the disk that only billing events may use
 	open        map[string]openBegin // by event id: begins without an end
 	pendingEnds map[string][]byte    // by event id: ends for begins of an earlier run, not on disk yet
-	spare       [][]byte             // memory of the lines of begins that have ended, at most maxSpare
 	closed      bool
 	stats       Stats
 }
 
 // openBegin is a begin without an end.
 type openBegin struct {
-	line []byte // nil if it is not on disk
+	line *[]byte // nil if it is not on disk
 	in   *segments
 }
 
@@ -72,51 +69,39 @@ func (l *Log) Append(e *analytics.Event) {
 		filled.Time = time.Now()
 	}
 	filled.Time = filled.Time.UTC()
-	buffer := l.lines.Get().(*[]byte)
-	defer l.lines.Put(buffer)
-	*buffer = (*buffer)[:0]
+	line := l.lines.Get().(*[]byte)
+	*line = (*line)[:0]
 	if l.dir != "" {
-		*buffer = appendLine(*buffer, &filled)
+		*line = appendLine(*line, &filled)
 	}
 
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.appendLocked(&filled, *buffer)
+	l.appendLocked(&filled, line)
 }
 
-func (l *Log) appendLocked(e *analytics.Event, line []byte) {
+func (l *Log) appendLocked(e *analytics.Event, line *[]byte) {
 	to := l.segmentsOf(e)
-	written := l.storeLocked(to, line)
+	written := l.storeLocked(to, *line, e.Time)
 	if to != &l.begins && (written || l.dir == "") {
 		l.stats.Appended++
 	}
 	if written && e.Phase == analytics.PhaseEnd {
 		to.newest.finals++
 	}
-	switch e.Phase {
-	case analytics.PhaseBegin:
-		begin := openBegin{in: to}
-		if written {
-			begin.line = append(l.takeSpareLocked(), line...)
-		}
-		l.open[e.EventID] = begin
-	case analytics.PhaseEnd:
-		if begin := l.open[e.EventID]; begin.line != nil && len(l.spare) < maxSpare {
-			l.spare = append(l.spare, begin.line[:0])
+	switch {
+	case e.Phase == analytics.PhaseBegin && written:
+		l.open[e.EventID] = openBegin{line: line, in: to}
+		return // the end gives the line back
+	case e.Phase == analytics.PhaseBegin:
+		l.open[e.EventID] = openBegin{in: to}
+	case e.Phase == analytics.PhaseEnd:
+		if begin := l.open[e.EventID]; begin.line != nil {
+			l.lines.Put(begin.line)
 		}
 		delete(l.open, e.EventID)
 	}
-}
-
-// takeSpareLocked returns memory for the line of a begin; nil if there is none to spare.
-func (l *Log) takeSpareLocked() []byte {
-	n := len(l.spare)
-	if n == 0 {
-		return nil
-	}
-	taken := l.spare[n-1]
-	l.spare = l.spare[:n-1]
-	return taken
+	l.lines.Put(line)
 }
 
 // segmentsOf returns the segments that an event belongs to.
@@ -135,12 +120,12 @@ func (l *Log) segmentsOf(e *analytics.Event) *segments {
 // finals returns the segments of final events, those first whose events are dropped first.
 func (l *Log) finals() [3]*segments { return [...]*segments{&l.refusals, &l.requests, &l.billing} }
 
-// storeLocked writes a line, counts it if that fails, and reports whether it is on disk.
-func (l *Log) storeLocked(to *segments, line []byte) bool {
+// storeLocked writes a line of about now, counts it if that fails, and reports whether it is on disk.
+func (l *Log) storeLocked(to *segments, line []byte, now time.Time) bool {
 	if l.dir == "" {
 		return false
 	}
-	err := l.writeLocked(to, line)
+	err := l.writeLocked(to, line, now)
 	if err != nil {
 		if !errors.Is(err, errReserved) {
 			l.stats.Errors++
@@ -171,7 +156,7 @@ func (l *Log) logTransitionLocked(to *segments, err error) {
 	}
 }
 
-func (l *Log) writeLocked(to *segments, line []byte) error {
+func (l *Log) writeLocked(to *segments, line []byte, now time.Time) error {
 	if l.closed {
 		return errors.New("log is closed")
 	}
@@ -185,7 +170,7 @@ func (l *Log) writeLocked(to *segments, line []byte) error {
 			return err
 		}
 	}
-	return to.write(line)
+	return to.write(line, now)
 }
 
 // Stats returns the counts so far.

@@ -32,7 +32,7 @@ type Config struct {
 // if another process has the log.
 func Open(c Config) (*Log, error) {
 	l := &Log{node: c.Node, logger: c.Logger, open: map[string]openBegin{}}
-	l.lines.New = func() any { return new([]byte) }
+	l.lines.New = func() any { return new(make([]byte, 0, usualLine)) }
 	if l.logger == nil {
 		l.logger = slog.New(slog.DiscardHandler)
 	}

@@ -103,7 +103,7 @@ func (l *Log) makeEndsLocked(open map[string]leftOpen) {
 	l.pendingEnds = make(map[string][]byte, len(open))
 	now := time.Now().UTC()
 	for id, left := range open {
-		l.open[id] = openBegin{line: appendLine(nil, &left.begin), in: left.in}
+		l.open[id] = openBegin{line: new(appendLine(nil, &left.begin)), in: left.in}
 		end := left.begin
 		end.Phase, end.Outcome, end.Partial, end.Time = analytics.PhaseEnd, analytics.OutcomeCrashed, true, now
 		l.pendingEnds[id] = appendLine(nil, &end)

@@ -23,7 +23,7 @@ func (l *Log) startSegmentLocked(to *segments) error {
 		if to == &l.billing && l.pendingEnds[id] != nil || begin.in != to || begin.line == nil {
 			continue
 		}
-		first = append(first, begin.line...)
+		first = append(first, *begin.line...)
 		carried++
 	}
 	if to == &l.billing {

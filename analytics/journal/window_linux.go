@@ -55,13 +55,13 @@ func (w *window) close() {
 	*w = window{}
 }
 
-// put copies a line, which must be within the window, to an offset of the file. The error is a fault: the file is shorter than the
-// window, or the disk failed.
-func (w *window) put(line []byte, offset int64) error {
+// put copies a line of about now, which must be within the window, to an offset of the file. The error is a fault: the file is shorter than
+// the window, or the disk failed.
+func (w *window) put(line []byte, offset int64, now time.Time) error {
 	at := offset - w.start
 	// The kernel may have written the page to the disk, every few seconds, and then a store waits in a fault for the file system, and the
 	// scheduler with it. A system call that waits lets the scheduler go on.
-	if now := time.Now(); now.Sub(w.populated) > time.Second {
+	if now.Sub(w.populated).Abs() > time.Second { // a worker's clock may have been ahead
 		page := at - at%int64(os.Getpagesize())
 		_ = unix.Madvise(w.data[page:at+int64(len(line))], unix.MADV_POPULATE_WRITE) // the store shows an error, too
 		w.populated = now

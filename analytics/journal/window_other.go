@@ -5,6 +5,7 @@ package journal
 import (
 	"errors"
 	"os"
+	"time"
 )
 
 // window maps nothing: every line is written.
@@ -12,4 +13,4 @@ type window struct{}
 
 func (*window) extend(*os.File, int64, int64, int64) error { return errors.ErrUnsupported }
 func (*window) close()                                     {}
-func (*window) put([]byte, int64) error                    { return errors.ErrUnsupported }
+func (*window) put([]byte, int64, time.Time) error         { return errors.ErrUnsupported }

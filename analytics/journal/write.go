@@ -15,9 +15,9 @@ const (
 // errChanged is wrapped by the errors of segments that another program has made shorter or longer.
 var errChanged = errors.New("another program has changed the file")
 
-// write appends one line as a whole or not at all.
-func (s *segments) write(line []byte) error {
-	stored, err := s.store(line)
+// write appends one line of about now as a whole or not at all.
+func (s *segments) write(line []byte, now time.Time) error {
+	stored, err := s.store(line, now)
 	if err != nil {
 		return fmt.Errorf("cannot append event: %w", err)
 	}
@@ -45,7 +45,7 @@ func (s *segments) writeCall(line []byte) error {
 
 // store copies a line to the mapped end of the newest segment. It returns false if the line must be written instead, as all later
 // lines of this segment are: the disk is nearly full, the file system cannot map, or another program has changed the file.
-func (s *segments) store(line []byte) (bool, error) {
+func (s *segments) store(line []byte, now time.Time) (bool, error) {
 	if s.unmapped {
 		return false, nil
 	}
@@ -54,7 +54,7 @@ func (s *segments) store(line []byte) (bool, error) {
 		err = s.allocate(end)
 	}
 	if err == nil {
-		if err = s.window.put(line, s.newest.bytes); err == nil {
+		if err = s.window.put(line, s.newest.bytes, now); err == nil {
 			return true, nil
 		}
 		err = fmt.Errorf("%w, or the disk has failed: %w", errChanged, err)
