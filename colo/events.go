@@ -76,7 +76,9 @@ func (c *call) log(e *analytics.Event) {
 	e.RequestTime = analytics.Milliseconds(e.Time.Sub(c.arrived))
 	e.InferenceTime = analytics.Milliseconds(released.Sub(c.granted))
 	c.server.config.Log.Append(e)
-	c.traceAttempt(e)
+	if c.trace.Recorded() {
+		c.traceAttempt(new(*e)) // a copy: a span is on the heap, and e is not
+	}
 	c.server.metrics.Finished(e)
 }
 

@@ -48,10 +48,13 @@ func (c *call) log(e *analytics.Event) {
 	}
 	c.endLogged = true
 	c.settleLimits(e.Outcome)
-	e.RequestTime = analytics.Milliseconds(time.Since(c.arrived))
+	e.Time = time.Now()
+	e.RequestTime = analytics.Milliseconds(e.Time.Sub(c.arrived))
 	e.QueuingTime = analytics.Milliseconds(c.waited)
 	c.entry.config.Log.Append(e)
-	c.endTrace(e)
+	if c.trace.Recorded() {
+		c.endTrace(new(*e)) // a copy: a span is on the heap, and e is not
+	}
 	if !c.route.API.AboutModels() || e.Outcome != analytics.OutcomeCompleted {
 		c.entry.metrics.Finished(e)
 	}
