@@ -11,6 +11,13 @@ import (
 // NewOverStream returns a Conn over a stream of a link. If that is one of [link.Link.NewStream], Ask opens it.
 func NewOverStream(s *link.Stream) *Conn { return &Conn{Conn: s, stream: s} }
 
+// ReuseOver makes a Conn of NewOverStream one over another stream. It must have carried one whole exchange, without Poll and Cancel, and no goroutine may
+// use it any more.
+func (c *Conn) ReuseOver(s *link.Stream) {
+	c.Conn, c.stream = s, s
+	c.IdleTimeout, c.Deadline, c.Tick, c.Received = 0, time.Time{}, nil, nil
+}
+
 // WrapStream is Wrap for an outer that lies over a stream of a link.
 func WrapStream(outer net.Conn, s *link.Stream) *Conn {
 	return &Conn{Conn: outer, stream: s, wraps: true}

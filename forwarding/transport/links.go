@@ -37,6 +37,7 @@ type links struct {
 	transport *Transport
 	logger    *slog.Logger
 	flusher   link.Flusher
+	conns     sync.Pool // of *conn, without streams
 
 	running sync.WaitGroup  // goroutines of links
 	ctx     context.Context // of those that open links
@@ -237,7 +238,21 @@ func (l *links) stats() (stats LinkStats) {
 
 // overLink returns a connection over a new stream of a link.
 func (t *Transport) overLink(l *link.Link, to *Target) *conn {
+	if c, ok := t.links.conns.Get().(*conn); ok {
+		c.ReuseOver(l.NewStream())
+		c.target, c.unanswered = *to, nil
+		return c
+	}
 	c := &conn{Conn: netconn.NewOverStream(l.NewStream()), transport: t, target: *to}
 	c.Flusher, c.cancel, c.sent = &t.links.flusher, c.Cancel, c.releaseHead
 	return c
+}
+
+// releaseOverLink takes back a connection of overLink after a response that was read to its end, if nothing else can have it: no stream of events, whose steps
+// others may call, and no context or Abort that has ended it.
+func (resp *Response) releaseOverLink(c *conn) {
+	resp.transport.releaseReader(c)
+	if resp.stream == nil && !resp.connCancelled {
+		resp.transport.links.conns.Put(c)
+	}
 }

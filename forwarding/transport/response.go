@@ -226,7 +226,7 @@ func (resp *Response) finish() {
 	resp.DetachContext()
 	if s := c.Stream(); s != nil {
 		s.Finish()
-		resp.transport.releaseReader(c)
+		resp.releaseOverLink(c)
 		return
 	}
 	reusable := !resp.connCancelled && !resp.head.close && resp.body.framing != framingClose && resp.body.held == 0
