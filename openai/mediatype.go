@@ -18,6 +18,9 @@ func IsHTML(contentType string) bool {
 // isJSON accepts application/json and its relatives (application/…+json), in UTF-8. With another charset, an engine
 // might read other characters than these.
 func isJSON(contentType string) bool {
+	if contentType == "application/json" { // nearly all are spelled so
+		return true
+	}
 	media, params := splitMediaType(contentType)
 	if !ascii.EqualFold(media, "application/json") && !isJSONSuffix(media) {
 		return false
@@ -44,7 +47,13 @@ func isForm(contentType string) bool {
 
 func splitMediaType(contentType string) (media, params string) {
 	media, params, _ = strings.Cut(contentType, ";")
-	return strings.Trim(media, " \t"), params
+	for len(media) > 0 && (media[0] == ' ' || media[0] == '\t') {
+		media = media[1:]
+	}
+	for len(media) > 0 && (media[len(media)-1] == ' ' || media[len(media)-1] == '\t') {
+		media = media[:len(media)-1]
+	}
+	return media, params
 }
 
 // inUTF8 checks every parameter that is a charset or may be taken for one.

@@ -188,7 +188,7 @@ func PeekRoute(route Route, contentType string, body []byte) (Body, *Error) {
 
 func peek(row *pathRow, contentType string, body []byte) (Body, *Error) {
 	api := row.api
-	if isForm(contentType) && (api == Transcriptions || api == Images) {
+	if (api == Transcriptions || api == Images) && isForm(contentType) {
 		return peekForm(contentType, body)
 	}
 	if contentType != "" && !isJSON(contentType) && !(row.dialect == DialectOllama && isUntyped(contentType)) {

@@ -1,8 +1,10 @@
 package openai_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"colonnade/openai"
 )
@@ -180,5 +182,20 @@ func TestPeekAllocatesTheModelOnly(t *testing.T) {
 	})
 	if n != 1 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+func TestPeekFindsTheOddByteAnywhere(t *testing.T) {
+	for size := range 80 {
+		for at := range size {
+			for _, odd := range []byte{0, 0x1f, ' ', '!', '"', '#', '[', '\\', ']', 0x7f, 0x80, 0xff} {
+				text := []byte(strings.Repeat("a", size))
+				text[at] = odd
+				body := []byte(`{"model":"m","user":"` + string(text) + `"}`)
+				if _, err := openai.Peek(openai.Chat, jsonType, body); (err == nil) != (json.Valid(body) && utf8.Valid(body)) {
+					t.Fatalf("%q: %v", body, err)
+				}
+			}
+		}
 	}
 }

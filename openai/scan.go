@@ -47,7 +47,7 @@ func (s *scan) fail(f fault) bool {
 func (s *scan) space() byte {
 	for s.i < len(s.b) {
 		c := s.b[s.i]
-		if c != ' ' && c != '\n' && c != '\r' && c != '\t' {
+		if c > ' ' || c != ' ' && c != '\n' && c != '\r' && c != '\t' { // the first condition is nearly always enough
 			return c
 		}
 		s.i++
@@ -164,7 +164,8 @@ func (s *scan) str() (raw []byte, escaped, ok bool) {
 			beyondASCII |= w & high // perhaps of bytes after the end, which does no harm
 			stops := special(w)
 			if stops == 0 {
-				i += 8
+				n, seen := plainBlocks(b[i+8:])
+				i, beyondASCII = i+8+n, beyondASCII|seen
 				continue
 			}
 			i += bits.TrailingZeros64(stops) >> 3
@@ -197,12 +198,27 @@ func (s *scan) str() (raw []byte, escaped, ok bool) {
 	return nil, false, s.fail(faultSyntax)
 }
 
+// plainBlocks returns how many bytes at the beginning of b, in blocks of 32, stop no string, and marks those beyond ASCII. To check four words at
+// once takes half of the time.
+func plainBlocks(b []byte) (n int, beyondASCII uint64) {
+	for ; n+32 <= len(b); n += 32 {
+		block := b[n : n+32]
+		w0, w1 := binary.LittleEndian.Uint64(block), binary.LittleEndian.Uint64(block[8:])
+		w2, w3 := binary.LittleEndian.Uint64(block[16:]), binary.LittleEndian.Uint64(block[24:])
+		if special(w0)|special(w1)|special(w2)|special(w3) != 0 {
+			break
+		}
+		beyondASCII |= (w0 | w1 | w2 | w3) & high
+	}
+	return n, beyondASCII
+}
+
 // special marks, in the top bit of each byte, quotes, backslashes and control characters. Only the lowest mark is
 // reliable.
 func special(w uint64) uint64 {
-	quote := w ^ Low*'"'
+	below := w ^ Low*('"'^' ') // a quote becomes a space, and what was one comes after it, so quotes and control characters are what comes before '!'
 	slash := w ^ Low*'\\'
-	return ((quote-Low)&^quote | (slash-Low)&^slash | (w-Low*' ')&^w) & high
+	return ((below - Low*'!') | (slash - Low)) &^ w & high // w has the top bits of both
 }
 
 // escapeLen returns the length of the escape at the beginning of b, or 0.
