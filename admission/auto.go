@@ -5,6 +5,7 @@ import "time"
 // FirstByte is when an answer began.
 type FirstByte struct {
 	Work     Work
+	At       time.Time     // a moment ago; zero = now
 	After    time.Duration // since the request was sent
 	Censored bool          // it had not come after that time, and was not waited for any longer
 	Token    bool          // it is the first token, which shows how busy the engine is

@@ -27,7 +27,7 @@ func TestRequestsThatCannotBeServedInTime(t *testing.T) {
 		a := s.pool("a")
 		ask := func(within time.Duration) (admission.Grant, error) {
 			r := waiting(time.Minute)
-			r.Deadline = a.LatestStart(time.Now().Add(within), chat)
+			r.Deadline = a.LatestStart(time.Now(), time.Now().Add(within), chat)
 			return acquire(a, s.Context(), r)
 		}
 		refused := func(within, after time.Duration) {
@@ -78,7 +78,9 @@ func TestRequestsThatSeemTooLateAreTried(t *testing.T) {
 	play(t, func(s *scenario) {
 		s.put(endpoints("a", 1, "one"))
 		a := s.pool("a")
-		late := func() bool { return !a.LatestStart(time.Now().Add(20*time.Millisecond), chat).After(time.Now()) }
+		late := func() bool {
+			return !a.LatestStart(time.Now(), time.Now().Add(20*time.Millisecond), chat).After(time.Now())
+		}
 		served := func(lasts time.Duration) {
 			for range int(lasts / (100 * time.Millisecond)) {
 				observe(a, 1, chat, 50*time.Millisecond)
@@ -89,7 +91,7 @@ func TestRequestsThatSeemTooLateAreTried(t *testing.T) {
 		tried := 0
 		for range 100 {
 			served(time.Second)
-			if a.LatestStart(time.Now(), chat).After(time.Now()) {
+			if a.LatestStart(time.Now(), time.Now(), chat).After(time.Now()) {
 				t.Fatal("a request without any time left is tried")
 			}
 			for range 10 {
@@ -119,7 +121,7 @@ func TestAnswersThatSetNoBound(t *testing.T) {
 		for range 2 * admission.MinSamples {
 			a.ObserveFirstByte(g, admission.FirstByte{Work: chat, After: 30 * time.Second, Censored: true, Token: true})
 		}
-		if got := a.LatestStart(by, chat); !got.Equal(by) {
+		if got := a.LatestStart(time.Now(), by, chat); !got.Equal(by) {
 			t.Errorf("after answers that were not waited for: %v of the minute are left", time.Until(got))
 		}
 		samples := a.Stats().Endpoints[0].Auto.Samples
@@ -129,7 +131,7 @@ func TestAnswersThatSetNoBound(t *testing.T) {
 		if got := a.Stats().Endpoints[0].Auto.Samples; got != samples {
 			t.Errorf("%d samples for the limit from answers without a token, want none", got-samples)
 		}
-		if got := a.LatestStart(by, chat); !got.Equal(by.Add(-30 * time.Second)) {
+		if got := a.LatestStart(time.Now(), by, chat); !got.Equal(by.Add(-30 * time.Second)) {
 			t.Errorf("after whole answers: %v of the minute are left, want 30s", time.Until(got))
 		}
 	})

@@ -193,7 +193,7 @@ func TestMinTTFTAllocatesNothing(t *testing.T) {
 	by := time.Now().Add(time.Hour)
 	if n := testing.AllocsPerRun(1000, func() {
 		teach(a, 1, chat, time.Second)
-		a.LatestStart(by, chat)
+		a.LatestStart(time.Now(), by, chat)
 	}); n > 0 {
 		t.Errorf("%v allocations, want none", n)
 	}
@@ -209,7 +209,7 @@ func TestMinTTFTConcurrently(t *testing.T) {
 				w := chat
 				w.Model = fmt.Sprint(n % 5)
 				teach(a, 1, w, time.Duration(1+i)*time.Second)
-				a.LatestStart(time.Now().Add(time.Millisecond), w)
+				a.LatestStart(time.Now(), time.Now().Add(time.Millisecond), w)
 			}
 		})
 	}
@@ -218,7 +218,7 @@ func TestMinTTFTConcurrently(t *testing.T) {
 		w := chat
 		w.Model = fmt.Sprint(n)
 		by := time.Now().Add(time.Hour)
-		if got := by.Sub(a.LatestStart(by, w)); got != time.Second {
+		if got := by.Sub(a.LatestStart(time.Now(), by, w)); got != time.Second {
 			t.Errorf("model %d: %v, want the least of all", n, got)
 		}
 	}
@@ -231,7 +231,7 @@ func BenchmarkMinTTFT(b *testing.B) {
 	b.Run("LatestStart", func(b *testing.B) {
 		by := time.Now().Add(time.Hour)
 		for b.Loop() {
-			a.LatestStart(by, chat)
+			a.LatestStart(time.Now(), by, chat)
 		}
 	})
 	b.Run("FirstByte", func(b *testing.B) {

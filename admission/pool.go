@@ -146,15 +146,18 @@ func (p *Pool) Refused(e *fleet.Endpoint, reason string) {
 	})
 }
 
-// LatestStart returns when a request must have its permit to get its first byte by firstBy: with a later permit, no
+// LatestStart returns when a request that asks now must have its permit to get its first byte by firstBy: with a later permit, no
 // endpoint would serve it in time.
-func (p *Pool) LatestStart(firstBy time.Time, w Work) time.Time {
-	return p.ttft.latestStart(time.Now(), firstBy, &w)
+func (p *Pool) LatestStart(now, firstBy time.Time, w Work) time.Time {
+	return p.ttft.latestStart(now, firstBy, &w)
 }
 
 // recordTTFT records how soon an answer has begun.
 func (p *Pool) recordTTFT(f *FirstByte) {
-	now := time.Now()
+	now := f.At
+	if now.IsZero() {
+		now = time.Now()
+	}
 	if p.ttft.add(now, &f.Work, f.After) {
 		return
 	}

@@ -11,15 +11,15 @@ import (
 // is hashed outside the pool's mutex, and once for each request.
 func (c *call) balanceRequest() *balance.Request {
 	b := &c.pool.Document().Balance
-	r := &c.balance
 	switch b.Policy {
 	case fleet.PolicyLeastLoaded, fleet.PolicyRoundRobin, fleet.PolicyWeightedRoundRobin:
 		return nil
 	}
-	if r.Input > 0 {
-		return r
+	if c.balance != nil {
+		return c.balance
 	}
-	r.Input, r.Adapter = max(len(c.raw), 1), c.model.Adapter
+	r := &balance.Request{Input: max(len(c.raw), 1), Adapter: c.model.Adapter}
+	c.balance = r
 	switch {
 	case b.Policy == fleet.PolicyConsistentHash:
 		r.Key = c.affinityKey()

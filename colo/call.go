@@ -29,8 +29,7 @@ type call struct {
 
 	// From the request.
 	token             *hop.Token // the request's; not changed
-	route             openai.Route
-	raw               []byte // the body as received
+	raw               []byte     // the body as received
 	arrived           time.Time
 	firstByteDeadline time.Time // the client's own deadline for the first byte; zero = none
 	deadline          time.Time // of the whole request
@@ -40,6 +39,8 @@ type call struct {
 	pool  *admission.Pool
 	table *appliedTable // by which the pool was chosen
 	body  openai.Body   // empty for a WebSocket
+	// Endpoints that need the request translated must not get it: others of the pool pass it.
+	untranslatable bool
 
 	// Of its home.
 	standIn      bool      // it may ask here for a permit since the home did not answer its sender
@@ -48,9 +49,9 @@ type call struct {
 	refusedSince time.Time // by its pool, though this server is the home; zero = never
 
 	// Of all attempts.
-	balance                balance.Request
-	promptBytes            int             // of the prompt, if it was read for the index and is not too long; else 0
-	wanted                 permits.Request // of the permit last asked for; here, since the stack of a request that waits should be small
+	balance                *balance.Request // nil = the policy of the pool needs nothing, or it was not made yet
+	promptBytes            int              // of the prompt, if it was read for the index and is not too long; else 0
+	wanted                 permits.Request  // of the permit last asked for; here, since the stack of a request that waits should be small
 	queued                 time.Duration
 	queueLen               int               // requests waiting in the pool at arrival
 	failedURLs             []string          // URLs of endpoints that failed this request
@@ -62,35 +63,31 @@ type call struct {
 	endpointsFailed        int               // after this request was sent to them
 	misconfiguredEndpoints []*fleet.Endpoint // refused the request; the request may be at fault
 	lastFailure            *refusal          // why the last attempt failed
-	internal               bool              // external endpoints must not get it
-	untranslatable         bool              // endpoints that need it translated must not get it: others of the pool pass it
 
 	// Of the attempt under way.
 	grant          admission.Grant
-	held           bool // grant must be released
 	granted        time.Time
 	releasedAt     time.Time // when its permit was released; zero = not yet
 	sent           time.Time
 	firstByte      time.Time
-	clientDeadline bool                // the client's deadline is earlier than the model's first-byte timeout
-	beginLogged    bool                // an end event must follow
 	eventID        string              // of the permit
 	response       *transport.Response // the engine's
 	translated     *translated         // to another path of the engine; nil = the request passes
 	usage          tokenUsage          // of the response
-	endUnknown     bool                // nothing but the end of the engine's connection ends the response
 	blocked        time.Duration       // how long the client has blocked the response
+	answered       peer.Answer         // by newAnswer; here, since nearly each request needs it
+	held           bool                // grant must be released
+	clientDeadline bool                // the client's deadline is earlier than the model's first-byte timeout
+	beginLogged    bool                // an end event must follow
+	endUnknown     bool                // nothing but the end of the engine's connection ends the response
 	servedAhead    bool                // the engine has said everything before the client has taken it
 
-	// Of a request that this server forwards to another colo.
-	forwardEventID string
-	forwarding     bool      // an end event must follow
-	forwardedAt    time.Time // when it was sent
+	internal bool // external endpoints must not get it
+	untraced bool // this node traces, and the entry has passed on nothing, so the engine must not record the request either
+	closed   bool
 
-	trace    *tracing.Trace // nil = nothing is recorded
-	untraced bool           // this node traces, and the entry has passed on nothing, so the engine must not record the request either
-
-	closed bool
+	forward *forward       // to another colo; nil = none
+	trace   *tracing.Trace // nil = nothing is recorded
 }
 
 // newCall begins a request; close must follow.
@@ -98,7 +95,7 @@ func (s *Server) newCall(in *server.Request, r *peer.Request) *call {
 	s.budget.Begin()
 	now := time.Now()
 	c := &call{
-		Request: in, server: s, request: r, token: &r.Token, route: r.Route, raw: r.Body,
+		Request: in, server: s, request: r, token: &r.Token, raw: r.Body,
 		arrived: now, deadline: now.Add(time.Duration(r.Token.Total)), retries: r.Token.RetriesLeft, endpointsFailed: r.Token.EndpointsFailed,
 	}
 	if r.Token.FirstByte > 0 {
@@ -134,7 +131,14 @@ func (c *call) withdraw() {
 // release releases the permit. The exchange with the engine must be over.
 func (c *call) release() {
 	if c.held {
-		c.held, c.releasedAt = false, time.Now()
+		c.releaseAt(time.Now())
+	}
+}
+
+// releaseAt is release for a request whose exchange was over at a time, a moment ago.
+func (c *call) releaseAt(end time.Time) {
+	if c.held {
+		c.held, c.releasedAt = false, end
 		c.grant.EndedAt(c.releasedAt)
 		c.grant.BlockedOnClient(c.blocked)
 		c.grant.ReleaseUsed(c.costOf(c.usage))
@@ -159,11 +163,11 @@ func (c *call) gaveUp() {
 
 // need returns what the request needs of an endpoint.
 func (c *call) need() admission.Need {
-	return admission.Need{Model: c.model.Name, Path: c.route.Path, Untranslated: c.untranslatable, Internal: c.internal}
+	return admission.Need{Model: c.model.Name, Path: c.request.Route.Path, Untranslated: c.untranslatable, Internal: c.internal}
 }
 
-// permitRequest returns the request for a permit.
-func (c *call) permitRequest() permits.Request {
+// permitRequest returns the request for a permit that is asked for now.
+func (c *call) permitRequest(now time.Time) permits.Request {
 	queue := c.pool.Document().Queue
 	r := permits.Request{
 		Account:           c.token.Account,
@@ -177,8 +181,9 @@ func (c *call) permitRequest() permits.Request {
 		MaxExpected:       -1,
 		ReturnProbability: c.token.ReturnProbability,
 		JitterFraction:    jitterFraction(c.token.RequestID),
-		Deadline:          c.pool.LatestStart(earlier(c.firstByteDeadline, c.deadline), c.work()),
+		Deadline:          c.pool.LatestStart(now, earlier(c.firstByteDeadline, c.deadline), c.work()),
 		Arrived:           c.arrived.Add(-time.Duration(c.token.Waited)),
+		Now:               now,
 		Rejoin:            c.keepsPlace(),
 		StandIn:           c.standIn,
 		Avoid:             c.failedURLs,
@@ -249,14 +254,14 @@ func (c *call) acquire() error {
 //
 //go:noinline
 func (c *call) setWanted(now time.Time, again bool) {
-	c.wanted = c.permitRequest()
-	c.wanted.Now, c.wanted.Rejoin = now, c.wanted.Rejoin || again
+	c.wanted = c.permitRequest(now)
+	c.wanted.Rejoin = c.wanted.Rejoin || again
 }
 
 func (c *call) acquireWanted() error {
 	var grant admission.Grant
 	var err error
-	if c.route.Free() {
+	if c.request.Route.Free() {
 		grant, err = c.pool.AcquireFree(c.Context, &c.wanted)
 	} else {
 		grant, err = c.pool.Acquire(c.Context, &c.wanted)
@@ -290,8 +295,9 @@ func (c *call) dispatch() (*transport.Response, error) {
 	if err != nil {
 		return nil, &transport.ExchangeError{Phase: transport.PhaseConnect, Err: err}
 	}
-	fields, err := c.fields(e)
-	if err != nil {
+	fields := c.server.fields.get()
+	defer c.server.fields.put(fields) // the transport has sent them, or never will
+	if *fields, err = c.appendFields(*fields, e); err != nil {
 		return nil, err
 	}
 	edit := openai.Edit{Model: e.NameOf(c.model), AskUsage: e.Usage == fleet.UsageAsk, MaxTokens: openai.ReadsMaxTokens(e.Engine)}
@@ -299,7 +305,7 @@ func (c *call) dispatch() (*transport.Response, error) {
 		Target:  target,
 		Method:  "POST",
 		Path:    c.path(e),
-		Fields:  fields,
+		Fields:  *fields,
 		Account: c.token.Account,
 		// Much time may have passed since the grant: a disk may have stalled, a connect may have been slow, the process may have been stopped.
 		Precondition:   c.mayUseGrant,
@@ -311,7 +317,7 @@ func (c *call) dispatch() (*transport.Response, error) {
 		Received:       c.grant.Received(),
 	}
 	read := transport.ReadOptions{
-		API: c.route.API, Dialect: c.route.Dialect, StripUsage: edit.AskUsage && !c.body.IncludeUsage && !c.token.KeepUsage, TrackUsage: true,
+		API: c.request.Route.API, Dialect: c.request.Route.Dialect, StripUsage: edit.AskUsage && !c.body.IncludeUsage && !c.token.KeepUsage, TrackUsage: true,
 		AnswerModel: c.request.AnswerModel, Parts: c.body.StreamParts(),
 	}
 	switch {
@@ -320,11 +326,11 @@ func (c *call) dispatch() (*transport.Response, error) {
 	case c.translated != nil:
 		r.Body = *c.translated.body
 		c.translated.readBy(&read, c.token.RequestID)
-		defer c.forgetTranslated() // as below
+		defer c.forgetTranslated() // as above
 	default:
 		var memory *[]byte
 		r.Body, memory = c.server.edited.apply(&c.body, c.raw, edit)
-		defer c.server.edited.put(memory) // the transport has sent it, or never will
+		defer c.server.edited.put(memory) // as above
 	}
 	if c.body.Stream {
 		r.FirstByteTimeout = c.model.Timeouts.FirstByte.Std()
@@ -360,12 +366,9 @@ func (c *call) path(e *fleet.Endpoint) string {
 	return asked
 }
 
-// usualFields is how many header lines an engine gets at most, unless the model forwards more.
-const usualFields = 8
-
-// fields returns the headers that an engine gets: its credential, and those of the request.
-func (c *call) fields(e *fleet.Endpoint) ([]transport.Field, error) {
-	fields, err := c.server.credentials.appendFields(make([]transport.Field, 0, usualFields), e)
+// appendFields appends the headers that an engine gets: its credential, and those of the request.
+func (c *call) appendFields(dst []transport.Field, e *fleet.Endpoint) ([]transport.Field, error) {
+	fields, err := c.server.credentials.appendFields(dst, e)
 	return append(peer.AppendForwarded(fields, c.model.ForwardHeaders, c.headerToPassOn),
 		transport.Field{Name: "Accept-Encoding", Value: "identity"}, // without it, an engine may choose any
 		transport.Field{Name: hop.HeaderRequestID, Value: c.token.RequestID}), err

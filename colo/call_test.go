@@ -36,10 +36,10 @@ func TestPermitIsAskedFor(t *testing.T) {
 		in(c)
 		w := permits.Request{
 			Account: "a", Weight: 1, Band: permits.Standard, Cost: 100, Outputs: 1, Bytes: 400, MaxExpected: -1,
-			MaxWait: 8 * time.Second, Deadline: end, Arrived: arrived, JitterFraction: jitterFraction(""),
+			MaxWait: 8 * time.Second, Deadline: end, Arrived: arrived, Now: arrived, JitterFraction: jitterFraction(""),
 		}
 		want(&w)
-		got := c.permitRequest()
+		got := c.permitRequest(arrived)
 		if (got.Progress != nil) != (c.request.Progress != nil) {
 			t.Errorf("%s: progress is asked for: %v", what, got.Progress != nil)
 		}

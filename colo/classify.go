@@ -145,7 +145,7 @@ func (c *call) endpointMisconfigured(status int) decision {
 // succeeded reports to the pool that the endpoint served the request, and that the endpoints which refused the same request failed.
 func (c *call) succeeded() {
 	c.pool.Succeeded(c.grant.Endpoint)
-	c.pool.Serves(c.grant.Endpoint, c.model.Name, c.route.Path)
+	c.pool.Serves(c.grant.Endpoint, c.model.Name, c.request.Route.Path)
 	for _, e := range c.misconfiguredEndpoints {
 		c.pool.Failed(e, "it does not know the key, the path or the model: its answers say so")
 	}
@@ -154,10 +154,10 @@ func (c *call) succeeded() {
 
 // engineFull is the refusal of a request for which the engine had no slot, though there was a permit.
 func (c *call) engineFull() *refusal {
-	if c.route.Free() {
+	if c.request.Route.Free() {
 		return refusalWithoutPool(permits.Busy) // the pool's slots say nothing of it
 	}
-	r := c.permitRequest()
+	r := c.permitRequest(time.Now())
 	return outOfCapacity(c.pool.Refuse(&r, permits.Busy))
 }
 

@@ -23,7 +23,7 @@ import (
 func (s *Server) Do(ctx context.Context, r *peer.Request) (*peer.Answer, error) {
 	in := s.takeCall()
 	if in == nil {
-		c := &call{server: s, token: &r.Token}
+		c := &call{server: s, request: r, token: &r.Token}
 		c.lookUp(s.applied.Load())
 		return c.answerRefusal(refusalWithoutPool(permits.Draining))
 	}
@@ -156,7 +156,7 @@ func (c *call) resolve() *refusal {
 			return refused
 		}
 	}
-	if c.route.API == openai.Realtime {
+	if c.request.Route.API == openai.Realtime {
 		if s.Draining() {
 			return refusalWithoutPool(permits.Draining) // the session would last longer than this server
 		}
@@ -166,12 +166,12 @@ func (c *call) resolve() *refusal {
 		c.body = *d
 	} else {
 		var e *openai.Error
-		if c.body, e = openai.PeekRoute(c.route, c.request.Field("Content-Type"), c.raw); e != nil {
+		if c.body, e = openai.PeekRoute(c.request.Route, c.request.Field("Content-Type"), c.raw); e != nil {
 			return &refusal{err: e, verdict: hop.Verdict{Kind: hop.VerdictError, Final: true}}
 		}
 	}
-	if c.route.API == openai.Generate && c.model.Adapter != "" {
-		return c.refusalFor(admission.Lack{Path: c.route.Path}, 0) // the engine would answer with the base model, since the path names none
+	if c.request.Route.API == openai.Generate && c.model.Adapter != "" {
+		return c.refusalFor(admission.Lack{Path: c.request.Route.Path}, 0) // the engine would answer with the base model, since the path names none
 	}
 	endpoints := c.table.table.Endpoints(s.config.Colo, c.pool.Name())
 	c.checkTranslation(endpoints)
@@ -237,9 +237,9 @@ func (c *call) answer(response *transport.Response) *peer.Answer {
 	if body, whole := response.Body(); whole {
 		if c.translated != nil {
 			body = c.translated.answer
-			a.Response = transport.NewAnswer(c.route.API, response.Status(), body)
+			a.Response = transport.NewAnswer(c.request.Route.API, response.Status(), body)
 		}
-		c.release()
+		c.releaseAt(c.firstByte)
 		c.logWhole(response.Status(), body)
 		return a
 	}
@@ -258,7 +258,8 @@ func (c *call) answer(response *transport.Response) *peer.Answer {
 }
 
 func (c *call) newAnswer(response *transport.Response) *peer.Answer {
-	a := &peer.Answer{Response: response, Queued: c.queued, Attempts: c.attempts, ServedBy: c.server.name}
+	a := &c.answered
+	a.Response, a.Queued, a.Attempts, a.ServedBy = response, c.queued, c.attempts, c.server.name
 	a.RetriesMade = max(c.attemptsSent()-1, 0)
 	if c.request.Field(hop.HeaderEndpointReason) != "" {
 		a.EndpointReason = c.endpointReason()
@@ -317,7 +318,7 @@ func (c *call) load() (hop.Load, bool) {
 	}
 	l := c.pool.Load()
 	load := hop.Load{Free: l.Free, Held: l.Held, Limit: l.Limit, Queued: l.Queued, Expected: l.Expected, Known: l.Known}
-	if c.route.DialectByKind() {
+	if c.request.Route.DialectByKind() {
 		load.Engines = uint32(c.engines())
 	}
 	return load, true

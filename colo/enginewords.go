@@ -50,7 +50,7 @@ func (c *call) logEngineWords(class openai.EngineClass, answer *transport.Respon
 		return
 	}
 	log := c.server.config.Logger
-	fields := []any{"endpoint", e.ID, "url", e.URL, "status", answer.Status(), "model", c.model.Name, "path", c.route.Path, "said", c.engineWords(answer)}
+	fields := []any{"endpoint", e.ID, "url", e.URL, "status", answer.Status(), "model", c.model.Name, "path", c.request.Route.Path, "said", c.engineWords(answer)}
 	switch class {
 	case openai.ClientError:
 		log.Info("engine refused a request", fields...)
@@ -68,5 +68,5 @@ func (c *call) engineWords(answer *transport.Response) string {
 	if answer.NotAPI() {
 		return "a web page, or a content coding that was not asked for"
 	}
-	return openai.EngineWords(answer.ErrorBody(), c.model.Name, c.grant.Endpoint.NameOf(c.model), c.route.Path)
+	return openai.EngineWords(answer.ErrorBody(), c.model.Name, c.grant.Endpoint.NameOf(c.model), c.request.Route.Path)
 }

@@ -41,12 +41,12 @@ func (c *call) observeNoFirstByte(err error) {
 }
 
 func (c *call) reportFirstByte(took time.Duration, cut bool) {
-	c.pool.ObserveFirstByte(c.grant, admission.FirstByte{Work: c.work(), After: took, Censored: cut, Token: c.beginsWithToken()})
+	c.pool.ObserveFirstByte(c.grant, admission.FirstByte{Work: c.work(), At: c.firstByte, After: took, Censored: cut, Token: c.beginsWithToken()})
 }
 
 // work returns the work of an engine before the first byte: of a stream the input, of an unstreamed answer also the output.
 func (c *call) work() admission.Work {
-	w := admission.Work{Model: c.model.Name, Path: c.route.Path, Streamed: c.body.Stream, Input: len(c.raw)}
+	w := admission.Work{Model: c.model.Name, Path: c.request.Route.Path, Streamed: c.body.Stream, Input: len(c.raw)}
 	if !c.body.Stream {
 		w.Output = c.body.MaxTokens
 	}

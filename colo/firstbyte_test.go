@@ -10,6 +10,7 @@ import (
 	"colonnade/admission"
 	"colonnade/fleet"
 	"colonnade/fleet/document"
+	"colonnade/forwarding/peer"
 	"colonnade/forwarding/server"
 	"colonnade/forwarding/transport"
 	"colonnade/openai"
@@ -22,7 +23,7 @@ func TestFirstByteMovesLimit(t *testing.T) {
 	f := func(what string, api openai.API, took time.Duration, tell func(*call), falls bool) {
 		t.Helper()
 		quiet := &Server{config: Config{Logger: slog.New(slog.DiscardHandler)}}
-		c := &call{server: quiet, model: &fleet.Model{}, route: openai.Route{API: api}, body: openai.Body{Stream: true}}
+		c := &call{server: quiet, request: &peer.Request{Route: openai.Route{API: api}}, model: &fleet.Model{}, body: openai.Body{Stream: true}}
 		c.sent = time.Now()
 		c.firstByte = c.sent.Add(took)
 		if got := limitFalls(t, c, tell); got != falls {

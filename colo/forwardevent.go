@@ -10,27 +10,34 @@ import (
 	"colonnade/reasons"
 )
 
+// forward is what is known of a request that this server forwards to another colo.
+type forward struct {
+	at      time.Time // when it was sent
+	eventID string
+	begun   bool // an end event must follow
+}
+
 // forwardEvent describes a request that this server forwards to another colo. It counts nothing of the answer, since the server that has the
 // engine does.
 func (c *call) forwardEvent(phase analytics.Phase) analytics.Event {
-	return c.newEvent(c.forwardEventID, analytics.KindForward, phase)
+	return c.newEvent(c.forward.eventID, analytics.KindForward, phase)
 }
 
 // logForwardBegin logs that a request is about to be forwarded. If this process is killed, the next one logs the end.
 func (c *call) logForwardBegin() {
 	forward := int(c.server.forwards.Add(1))
-	c.forwardEventID = analytics.EventID(c.token.RequestID, c.server.process, forward, analytics.KindForward)
-	c.forwarding = true
+	c.forward.eventID = analytics.EventID(c.token.RequestID, c.server.process, forward, analytics.KindForward)
+	c.forward.begun = true
 	e := c.forwardEvent(analytics.PhaseBegin)
 	c.server.config.Log.Append(&e)
 }
 
 // logForward writes the final event of a request that was forwarded, unless there is one already.
 func (c *call) logForward(e *analytics.Event) {
-	if !c.forwarding {
+	if !c.forward.begun {
 		return
 	}
-	c.forwarding = false
+	c.forward.begun = false
 	e.RequestTime = analytics.Milliseconds(time.Since(c.arrived))
 	c.server.config.Log.Append(e)
 	c.traceForward(e)
@@ -71,7 +78,7 @@ func (c *call) logForwardCancelled(cause error) {
 
 // logForwardCrash logs the end of a forwarded request whose handler or relay has panicked; any other has its final event already.
 func (c *call) logForwardCrash() {
-	if c.forwarding {
+	if c.forward != nil && c.forward.begun {
 		e := c.forwardEvent(analytics.PhaseEnd)
 		e.Outcome, e.Reason, e.Partial = analytics.OutcomeCrashed, reasons.Panic, true
 		c.logForward(&e)

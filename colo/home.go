@@ -44,7 +44,7 @@ func (s *Server) home(pool string) Home {
 //
 // If the home changes before the request asks for a permit, the pool refuses the request as moved.
 func (c *call) reachHome() *refusal {
-	if c.route.Free() {
+	if c.request.Route.Free() {
 		return nil
 	}
 	home := c.server.home(c.pool.Name())

@@ -22,7 +22,7 @@ func (c *call) classifyLack(class openai.EngineClass, answer *transport.Response
 	e := c.grant.Endpoint
 	switch said := openai.LackOf(answer.Status(), answer.ErrorBody(), e.Engine, e.NameOf(c.model)); said {
 	case openai.LacksPath:
-		return c.lacks(admission.Lack{Path: c.route.Path}, true, answer), true
+		return c.lacks(admission.Lack{Path: c.request.Route.Path}, true, answer), true
 	case openai.LacksModel, openai.MayLackModel:
 		if lacks, proven := c.modelLacks(said); lacks {
 			return c.lacks(admission.Lack{Model: c.model.Name}, proven, answer), true

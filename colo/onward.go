@@ -93,7 +93,7 @@ func mayFollow(a *peer.Answer) bool {
 // follow sends a request to the home that a server has named, which to is from then on. It is followed once; the entry knows better after that.
 // The time in the queue of that server counts as time in the queue of the home.
 func (c *call) follow(to *peer.Server, r *peer.Request, moved *peer.Answer, mayGiveUp bool) (*peer.Answer, error) {
-	v, spent := moved.Verdict, time.Since(c.forwardedAt)
+	v, spent := moved.Verdict, time.Since(c.forward.at)
 	to.Node, to.Address, to.Boot, to.Protocol = v.To, v.Address, v.Boot, v.Protocol
 	r.Token.Waited += hop.Millis(moved.Queued)
 	r.Token.Rejoin, r.Token.Revision = v.Waited, max(r.Token.Revision, v.Revision)
@@ -116,7 +116,7 @@ func (c *call) follow(to *peer.Server, r *peer.Request, moved *peer.Answer, mayG
 // forwardRequest returns the request to the next stop.
 func (c *call) forwardRequest(refused *peer.Answer) *peer.Request {
 	stop, now := c.token.Onward[0], time.Now()
-	c.forwardedAt = now
+	c.forward = &forward{at: now}
 	c.trace.BeginHop(now)
 	t := *c.token
 	t.Headers = nil // the client signs those of its own
@@ -133,7 +133,7 @@ func (c *call) forwardRequest(refused *peer.Answer) *peer.Request {
 	t.Spend(c.reserveForReturn())
 	r := &peer.Request{
 		Token:    t,
-		Route:    c.route,
+		Route:    c.request.Route,
 		Fields:   peer.AppendForNode(peer.AppendForwarded(nil, c.model.ForwardHeaders, c.headerToPassOn), c.request.Field),
 		Body:     c.raw,
 		Progress: c.request.Progress,

@@ -29,10 +29,10 @@ func pathRule(path string, untranslated bool) func(*fleet.Endpoint) bool {
 
 // dialect returns the dialect in which the client expects an error of an engine.
 func (c *call) dialect() openai.Dialect {
-	if c.route.DialectByKind() {
-		return c.route.DialectWith(c.engines())
+	if c.request.Route.DialectByKind() {
+		return c.request.Route.DialectWith(c.engines())
 	}
-	return c.route.Dialect
+	return c.request.Route.Dialect
 }
 
 // engines returns the kinds of the engines in the pool of the request.

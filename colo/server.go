@@ -91,6 +91,7 @@ type Server struct {
 	inflight  *server.Inflight
 	buffers   realtime.Buffers // of realtime sessions
 	edited    editedBodies
+	fields    fieldLists
 	backlogs  relay.Backlogs
 	sessions  sessionUsages
 	facts     modelFacts

@@ -59,7 +59,7 @@ func (c *call) traceAttempt(e *analytics.Event) {
 	if !c.trace.Recorded() {
 		return
 	}
-	s := tracing.EngineSpan{API: c.route.API, MaxTokens: c.body.MaxTokens, Start: c.granted, FirstByte: c.firstByte, End: e.Time, Event: e}
+	s := tracing.EngineSpan{API: c.request.Route.API, MaxTokens: c.body.MaxTokens, Start: c.granted, FirstByte: c.firstByte, End: e.Time, Event: e}
 	if c.sent.After(c.granted) {
 		s.Start = c.sent
 	}

@@ -30,7 +30,7 @@ type translated struct {
 func (c *call) translate() *openai.Error {
 	c.forgetTranslated()
 	c.translated = nil
-	if supportOf(c.grant.Endpoint, c.route) != openai.Translated {
+	if supportOf(c.grant.Endpoint, c.request.Route) != openai.Translated {
 		return nil
 	}
 	return c.translateFor(c.grant.Endpoint)
@@ -40,7 +40,7 @@ func (c *call) translateFor(e *fleet.Endpoint) *openai.Error {
 	t := &translated{body: c.server.edited.get(), api: openai.Chat, path: chatPath}
 	c.translated = t
 	var err *openai.Error
-	if c.route.API == openai.CountTokens {
+	if c.request.Route.API == openai.CountTokens {
 		if t.api, t.path = openai.Tokenize, tokenizePath; e.Engine == "tgi" {
 			t.path = chatTokenizePath
 		}
@@ -57,13 +57,13 @@ func (c *call) translateFor(e *fleet.Endpoint) *openai.Error {
 // checkTranslation finds out whether the request can be translated, if some endpoints of its pool need that and others pass it. Else which of them
 // has a free slot would decide whether the request is refused.
 func (c *call) checkTranslation(endpoints []*fleet.Endpoint) {
-	if c.route.API != openai.Messages && c.route.API != openai.CountTokens {
+	if c.request.Route.API != openai.Messages && c.request.Route.API != openai.CountTokens {
 		return
 	}
 	var translating *fleet.Endpoint
 	passed := false
 	for _, e := range endpoints {
-		switch supportOf(e, c.route) {
+		switch supportOf(e, c.request.Route) {
 		case openai.Translated:
 			translating = e
 		case openai.Passed:
@@ -81,7 +81,7 @@ func (c *call) checkTranslation(endpoints []*fleet.Endpoint) {
 // answerUntranslated gives back the permit, and answers with the error as if the engine had sent it: a verdict cannot carry all of the error.
 func (c *call) answerUntranslated(e *openai.Error) *peer.Answer {
 	c.withdrawRefused(&refusal{err: e})
-	return c.newAnswer(transport.NewAnswer(c.route.API, e.Status, e.AppendBody(nil, c.route.Dialect, c.token.RequestID)))
+	return c.newAnswer(transport.NewAnswer(c.request.Route.API, e.Status, e.AppendBody(nil, c.request.Route.Dialect, c.token.RequestID)))
 }
 
 // forgetTranslated puts back the memory of the translated body.
@@ -117,7 +117,7 @@ func (c *call) engineAPI() openai.API {
 	if c.translated != nil {
 		return c.translated.api
 	}
-	return c.route.API
+	return c.request.Route.API
 }
 
 // enginePath returns the path that the engine is asked for, unless the endpoint has one of its own for it.
@@ -125,5 +125,5 @@ func (c *call) enginePath() string {
 	if c.translated != nil {
 		return c.translated.path
 	}
-	return c.route.Path
+	return c.request.Route.Path
 }
