@@ -154,7 +154,7 @@ func TestMalformedBinaryAnswers(t *testing.T) {
 		"no body":       whole[:len(whole)-2],
 		"a wrong kind":  "\x00" + whole[1:],
 		"a huge head":   "\x01\xff\xff\xff" + whole[4:],
-		"a wrong field": strings.Replace(whole, "Content-Type", "Content\nType", 1),
+		"a wrong field": strings.Replace(whole, "application/json", "application\njson", 1),
 	} {
 		s, tr := newBinaryServer(t, func(c net.Conn, _ hop.RequestHead, _ []byte) { _, _ = io.WriteString(c, answer) })
 		a, err := tr.Do(context.Background(), s.binaryRequest("{}"), forwardtest.ChatOptions)
