@@ -196,8 +196,10 @@ func (c *Client) read(response *transport.Response) (*Answer, error) {
 	value := response.Header(hop.HeaderVerdict)
 	if value == "" && attempts != "" && !response.NotAPI() {
 		a.Response, a.EndUnknown = response, response.Header(hop.HeaderEnd) == hop.EndUnknown
-		retries, _ := strconv.ParseUint(response.Header(hop.HeaderRetries), 10, 8)
-		a.RetriesMade = int(retries)
+		if made := response.Header(hop.HeaderRetries); made != "" { // an empty number costs an error
+			retries, _ := strconv.ParseUint(made, 10, 8)
+			a.RetriesMade = int(retries)
+		}
 		return a, nil
 	}
 	defer response.Close()

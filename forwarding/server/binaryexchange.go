@@ -27,29 +27,35 @@ type binaryExchange struct {
 	write  func(io.Writer) error
 }
 
-// exchangeMemory is memory for exchanges, one after another. endExchange takes it back: the handler and what has written the answer have returned then.
-type exchangeMemory struct{ input, output []byte }
+// exchangeMemory is the memory of one whole answer after another. endExchange takes it back: the handler has returned then, and the answer was written.
+type exchangeMemory struct {
+	exchange      Exchange
+	conn          serverConn
+	input, output []byte
+}
 
 // maxExchangeMemory is how much of either is kept, in bytes.
 const maxExchangeMemory = 16 << 10
 
 // serveStream serves the exchange of a stream, and closes it.
-func (s *Server) serveStream(c *serverConn) {
-	_ = c.SetReadDeadline(time.Now().Add(readTimeout))
-	first, err := c.linked.Peek()
+func (s *Server) serveStream(of linkedStream) {
+	_ = of.SetReadDeadline(time.Now().Add(readTimeout))
+	first, err := of.Peek()
 	if err != nil || !hop.IsBinaryHead(first) || s.handleExchange == nil {
-		_ = s.http.ServeConn(c)
+		_ = s.http.ServeConn(newStreamConn(of))
 		return
 	}
-	s.serveExchange(c)
+	s.serveExchange(of)
 }
 
-func (s *Server) serveExchange(c *serverConn) {
+func (s *Server) serveExchange(of linkedStream) {
 	memory := s.exchanges.Get().(*exchangeMemory)
-	x := &Exchange{wire: binaryExchange{conn: c, memory: memory, input: memory.input, output: memory.output}}
+	memory.conn.carry(of)
+	x := &memory.exchange
+	*x = Exchange{wire: binaryExchange{conn: &memory.conn, memory: memory, input: memory.input, output: memory.output}}
 	if err := x.readHead(); err != nil {
-		s.logger.Debug("cannot read a binary head", "from", c.RemoteAddr().String(), "error", err)
-		TruncateOnClose(c)
+		s.logger.Debug("cannot read a binary head", "from", of.RemoteAddr().String(), "error", err)
+		TruncateOnClose(x.wire.conn)
 		s.endExchange(&x.wire)
 		return
 	}
@@ -62,10 +68,10 @@ func (s *Server) serveExchange(c *serverConn) {
 	s.writeAnswer(&x.wire)
 }
 
-// endExchange closes the stream, and takes back the memory.
+// endExchange closes the stream, and takes back the memory unless a relay had it, whose steps other goroutines may have called.
 func (s *Server) endExchange(x *binaryExchange) {
 	_ = x.conn.Close()
-	if cap(x.input) <= maxExchangeMemory && cap(x.output) <= maxExchangeMemory {
+	if x.write == nil && cap(x.input) <= maxExchangeMemory && cap(x.output) <= maxExchangeMemory {
 		x.memory.input, x.memory.output = x.input[:0], x.output[:0]
 		s.exchanges.Put(x.memory)
 	}

@@ -16,7 +16,7 @@ import (
 // links are the links of a server: connections of other nodes that carry many exchanges, each as a stream. A stream is served as a connection with one
 // request, by a worker. A link counts as one connection with a request: it is never idle, and a drain waits for its end.
 //
-//	request for a link → AcceptLink: fasthttp hijacks → serve ─ OPEN ─→ newStreamConn → worker: fasthttp's ServeConn
+//	request for a link → AcceptLink: fasthttp hijacks → serve ─ OPEN ─→ worker: serveStream
 //	drain: goAway → the clients open no further streams, and each link ends after its last one
 type links struct {
 	logger  *slog.Logger
@@ -67,7 +67,7 @@ func (s *Server) AcceptLink(rc *fasthttp.RequestCtx) bool {
 // serve serves the streams of a link, over the connection c, until it ends.
 func (l *links) serve(c *serverConn) {
 	defer func() { _ = c.Close() }()
-	served := netconn.NewLink(wrapHijacked(c), func(s *link.Stream) { l.workers.give(newStreamConn(c, s)) }, l.limit, l.flusher)
+	served := netconn.NewLink(wrapHijacked(c), func(s *link.Stream) { l.workers.give(linkedStream{s, c}) }, l.limit, l.flusher)
 	l.add(served)
 	defer l.remove(served)
 	if err := served.Run(); err != nil {

@@ -12,18 +12,18 @@ const workerIdle = 5 * time.Second
 // workers are goroutines that serve streams. A worker serves one stream after another, so that its stack grows once and not for each request. The one
 // that has become idle last is used first, and those that were not needed for workerIdle end. The caller must call close when no link is left.
 type workers struct {
-	serve   func(*serverConn)
+	serve   func(linkedStream)
 	running sync.WaitGroup
 
 	mu       sync.Mutex         // guards the fields below
-	idle     []chan *serverConn // of idle workers, the last one at the end; nil ends one
+	idle     []chan linkedStream // of idle workers, the last one at the end; none ends one
 	unneeded int                // how many of them, from the begin, were idle since the last sweep
 	timer    *time.Timer        // calls sweep; nil = it does not run
 	closed   bool
 }
 
 // give has a worker serve a stream, and does not wait.
-func (w *workers) give(c *serverConn) {
+func (w *workers) give(c linkedStream) {
 	if idle := w.takeIdle(); idle != nil {
 		idle <- c
 		return
@@ -31,7 +31,7 @@ func (w *workers) give(c *serverConn) {
 	w.running.Go(func() { w.run(c) })
 }
 
-func (w *workers) takeIdle() chan<- *serverConn {
+func (w *workers) takeIdle() chan<- linkedStream {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	last := len(w.idle) - 1
@@ -44,9 +44,9 @@ func (w *workers) takeIdle() chan<- *serverConn {
 	return taken
 }
 
-func (w *workers) run(c *serverConn) {
-	next := make(chan *serverConn, 1)
-	for ; c != nil; c = <-next {
+func (w *workers) run(c linkedStream) {
+	next := make(chan linkedStream, 1)
+	for ; c.Stream != nil; c = <-next {
 		w.serve(c)
 		if !w.park(next) {
 			return
@@ -55,7 +55,7 @@ func (w *workers) run(c *serverConn) {
 }
 
 // park makes a worker idle. It returns false if the worker is to end.
-func (w *workers) park(next chan *serverConn) bool {
+func (w *workers) park(next chan linkedStream) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
@@ -81,7 +81,7 @@ func (w *workers) sweep() {
 // endLocked ends the first n idle workers.
 func (w *workers) endLocked(n int) {
 	for _, next := range w.idle[:n] {
-		next <- nil
+		next <- linkedStream{}
 	}
 	w.idle, w.unneeded = slices.Delete(w.idle, 0, n), 0
 }

@@ -4,16 +4,18 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"colonnade/forwarding/link"
 )
 
 // A stream gets a worker at once, an idle one if there is one, and idle workers end.
 func TestWorkers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
-		w := workers{serve: func(*serverConn) { <-release }}
+		w := workers{serve: func(linkedStream) { <-release }}
 		serve := func(n int) {
 			for range n {
-				w.give(&serverConn{})
+				w.give(linkedStream{Stream: new(link.Stream)})
 			}
 			synctest.Wait()
 		}
