@@ -79,7 +79,9 @@ func took(arrived time.Time) string { return hop.FormatTook(time.Since(arrived))
 // twice must not cost the memory of two bodies, so it is used up before the body has arrived: a sender that fails signs again. It
 // returns an answer without a verdict to a client that is not a node of the fleet.
 func (s *Server) receive(x *server.Exchange, in *server.Request) (*peer.Request, *peer.Answer) {
-	read, e, err := s.readHead(&x.Head, time.Now())
+	var read head
+	now := time.Now()
+	e, err := s.readHead(&read, &x.Head, now)
 	if e != nil {
 		return nil, &peer.Answer{Error: e}
 	}
@@ -90,7 +92,7 @@ func (s *Server) receive(x *server.Exchange, in *server.Request) (*peer.Request,
 		x.CloseConn() // a node with another certificate must show it on a new connection
 		return nil, s.forbid(x, err)
 	}
-	if err := s.claim(read.verified); err != nil {
+	if err := s.claim(&read.verified, now); err != nil {
 		return nil, s.forbid(x, err)
 	}
 	r := &peer.Request{Route: read.route}
@@ -132,26 +134,25 @@ func (s *Server) receive(x *server.Exchange, in *server.Request) (*peer.Request,
 // head is the content of a request's head, before any table is asked.
 type head struct {
 	route    openai.Route
-	verified *hop.Verified
+	verified hop.Verified
 }
 
 // readHead runs the guard and verifies the token; err means that no node of the fleet has signed it. The length of the
 // body is checked later: the other node's table may be newer than ours.
-func (s *Server) readHead(h *server.Head, now time.Time) (read head, e *openai.Error, err error) {
+func (s *Server) readHead(read *head, h *server.Head, now time.Time) (e *openai.Error, err error) {
 	if e = h.Check(); e != nil {
-		return read, e, nil
+		return e, nil
 	}
 	if read.route, e = openai.ParseRoute(h.Method(), h.Target()); e != nil {
-		return read, e, nil
+		return e, nil
 	}
 	_, target, _, _ := openai.SplitTarget(h.Target())
-	read.verified, err = s.verifyHead(h, string(target), now)
-	return read, nil, err
+	return nil, s.verifyHead(&read.verified, h, string(target), now)
 }
 
 // verifyHead verifies the token in a head that was checked.
-func (s *Server) verifyHead(h *server.Head, target string, now time.Time) (*hop.Verified, error) {
-	return s.config.Keys.VerifyHead(h.Field(hop.HeaderToken), hop.Binding{
+func (s *Server) verifyHead(v *hop.Verified, h *server.Head, target string, now time.Time) error {
+	return s.config.Keys.VerifyHead(v, h.Field(hop.HeaderToken), &hop.Binding{
 		Audience: s.name, OldAudience: s.config.Node, Method: string(h.Method()), Target: target,
 		AppendHeader: func(dst []byte, name string) []byte { return append(dst, h.Field(name)...) },
 	}, now)
@@ -159,7 +160,8 @@ func (s *Server) verifyHead(h *server.Head, target string, now time.Time) (*hop.
 
 // rejectEarly reports by the head alone that a request will be refused.
 func (s *Server) rejectEarly(h *fasthttp.RequestHeader) bool {
-	read, e, err := s.readHead(server.TextHead(h), time.Now())
+	var read head
+	e, err := s.readHead(&read, server.TextHead(h), time.Now())
 	return e != nil || err != nil || !read.verified.Old && s.replays.Check(&read.verified.Token) != nil
 }
 

@@ -48,7 +48,8 @@ func startPairBy(t *testing.T, configure func(*Config)) *nextColo {
 	n.first.apply("key: models/late\npool: p\n---\nkey: pools/p\n")
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		if v, err := n.first.keys.VerifyHead([]byte(r.Header.Get(hop.HeaderToken)), hop.Binding{
+		var v hop.Verified
+		if err := n.first.keys.VerifyHead(&v, []byte(r.Header.Get(hop.HeaderToken)), &hop.Binding{
 			Audience: "fra/fra-1", Method: r.Method, Target: r.URL.Path, AppendHeader: valuesOf(r.Header),
 		}, time.Now()); err != nil || v.VerifyBody(body) != nil {
 			t.Errorf("token: %v", err)
@@ -316,7 +317,8 @@ func TestTokenByProtocolOfTheStop(t *testing.T) {
 func TestRequestThatGoesOnIsMovedOnce(t *testing.T) {
 	n := startPair(t)
 	home := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v, err := n.first.keys.VerifyHead([]byte(r.Header.Get(hop.HeaderToken)), hop.Binding{
+		var v hop.Verified
+		err := n.first.keys.VerifyHead(&v, []byte(r.Header.Get(hop.HeaderToken)), &hop.Binding{
 			Audience: "fra/fra-2", Method: r.Method, Target: r.URL.Path, AppendHeader: valuesOf(r.Header),
 		}, time.Now())
 		if err != nil || v.Token.Revision != 12 || !v.Token.Rejoin || time.Duration(v.Token.Waited) < 20*time.Millisecond {

@@ -133,7 +133,8 @@ func (s *Server) answerLearned(rc *fasthttp.RequestCtx, to string) {
 // the entry or colo server that has signed it may ask for a sign of life, for a link, or what its session has used. Only a server of this colo
 // may ask which engines the process owns, and for its learned figures.
 func (s *Server) verifyQuestion(rc *fasthttp.RequestCtx, path string) (*hop.Token, error) {
-	v, err := s.verifyHead(server.TextHead(&rc.Request.Header), string(rc.Request.Header.RequestURI()), time.Now())
+	v, now := new(hop.Verified), time.Now()
+	err := s.verifyHead(v, server.TextHead(&rc.Request.Header), string(rc.Request.Header.RequestURI()), now)
 	switch {
 	case err != nil:
 		return nil, err
@@ -150,7 +151,7 @@ func (s *Server) verifyQuestion(rc *fasthttp.RequestCtx, path string) (*hop.Toke
 	if err := v.VerifyBody(nil); err != nil {
 		return nil, err
 	}
-	return &v.Token, s.claim(v)
+	return &v.Token, s.claim(v, now)
 }
 
 // verifySibling returns an error unless a server of this colo has sent the token of a question, to this colo.

@@ -26,14 +26,14 @@ func newTokenLog() tokenLog {
 }
 
 // claim marks a token as used, and returns an error if it may have been used before.
-func (s *Server) claim(v *hop.Verified) error {
+func (s *Server) claim(v *hop.Verified, now time.Time) error {
 	if v.Old {
 		if s.tokenLog.old.Allow() {
 			s.config.Logger.Warn("a node of an older version signs hop tokens that can be used more than once; update it", "node", v.Token.Source)
 		}
 		return nil
 	}
-	return s.replays.Claim(&v.Token, time.Now())
+	return s.replays.Claim(&v.Token, now)
 }
 
 // forbid refuses a request without a hop token that is good here and now. A node whose token may have been used before gets the id of

@@ -125,29 +125,30 @@ func tokenSize(payload []byte) int {
 	return len(version) + enc.EncodedLen(len(payload)) + 1 + enc.EncodedLen(2*sha256.Size)
 }
 
-// VerifyHead returns the content of token if one of the keys has signed it for b within ten minutes. The error wraps [ErrBadToken].
-// b.Body is not used: once the body has arrived, the caller must call [Verified.VerifyBody]. The token may have been used before:
-// see [ReplayGuard].
-func (k *Keys) VerifyHead(token []byte, b Binding, now time.Time) (*Verified, error) {
-	v := new(Verified)
-	verify := k.verifyJSON
+// VerifyHead sets v, which is zero, to the content of token if one of the keys has signed it for b within ten minutes. The error wraps
+// [ErrBadToken]; after an error, v is not to be used. b.Body is not used: once the body has arrived, the caller must call
+// [Verified.VerifyBody]. The token may have been used before: see [ReplayGuard].
+func (k *Keys) VerifyHead(v *Verified, token []byte, b *Binding, now time.Time) error {
+	var err error
 	if bytes.HasPrefix(token, []byte(binaryVersion)) {
-		verify = k.verifyBinary
+		err = k.verifyBinary(v, token, b)
+	} else {
+		err = k.verifyJSON(v, token, b)
 	}
-	if err := verify(v, token, &b); err != nil {
-		return nil, err
+	if err != nil {
+		return err
 	}
 	if more := v.Token.Headers; more != nil && subtle.ConstantTimeCompare(more.Sum, b.sumHeaders(more.Names)) == 0 {
-		return nil, fmt.Errorf("%w: signed for other values of the headers %q", ErrBadToken, more.Names)
+		return fmt.Errorf("%w: signed for other values of the headers %q", ErrBadToken, more.Names)
 	}
 	if age := now.Sub(time.Unix(v.Token.Issued, 0)); age.Abs() > tokenLifetime {
-		return nil, fmt.Errorf("%w: issued %s ago by our clock; clocks may be at most 10m apart",
+		return fmt.Errorf("%w: issued %s ago by our clock; clocks may be at most 10m apart",
 			ErrBadToken, age.Round(time.Second))
 	}
 	if err := v.checkOnward(b.Audience); err != nil {
-		return nil, fmt.Errorf("%w: onward: %w", ErrBadToken, err)
+		return fmt.Errorf("%w: onward: %w", ErrBadToken, err)
 	}
-	return v, nil
+	return nil
 }
 
 var errNotSigned = fmt.Errorf("%w: not signed by a key of this fleet, or for another server, request line or header", ErrBadToken)
@@ -218,9 +219,11 @@ func (k *Keys) verifyJSON(v *Verified, token []byte, b *Binding) error {
 	if !k.signed(&parts, b, &v.digest) {
 		return errNotSigned
 	}
-	if err := json.Unmarshal(parts.payload, &v.Token); err != nil {
+	var t Token // which json moves to the heap
+	if err := json.Unmarshal(parts.payload, &t); err != nil {
 		return fmt.Errorf("%w: payload: %w", ErrBadToken, err)
 	}
+	v.Token = t
 	return nil
 }
 

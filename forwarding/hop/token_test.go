@@ -60,14 +60,15 @@ func mustSign(t testing.TB, k *hop.Keys, h hop.Token, to hop.Binding) string {
 
 // verify verifies a token and its body.
 func verify(k *hop.Keys, token string, t hop.Binding, now time.Time) (hop.Token, error) {
-	a, err := k.VerifyHead([]byte(token), t, now)
+	var v hop.Verified
+	err := k.VerifyHead(&v, []byte(token), &t, now)
 	if err == nil {
-		err = a.VerifyBody(t.Body)
+		err = v.VerifyBody(t.Body)
 	}
 	if err != nil {
 		return hop.Token{}, err
 	}
-	return a.Token, nil
+	return v.Token, nil
 }
 
 func TestTokenRoundTrip(t *testing.T) {
@@ -125,8 +126,8 @@ func TestTokenIsBoundToItsTarget(t *testing.T) {
 // A header line that is neither signed nor traceparent must not be forwarded. A proxy between the nodes may rewrite traceparent.
 func TestForwardedHeaders(t *testing.T) {
 	keys := hop.RandomKeys()
-	v, err := keys.VerifyHead([]byte(mustSign(t, keys, withHeaders(), testTarget())), testTarget(), testTime)
-	if err != nil {
+	var v hop.Verified
+	if err := keys.VerifyHead(&v, []byte(mustSign(t, keys, withHeaders(), testTarget())), new(testTarget()), testTime); err != nil {
 		t.Fatal(err)
 	}
 	to := testTarget()
@@ -146,7 +147,8 @@ func TestForwardedHeaders(t *testing.T) {
 func TestOldToken(t *testing.T) {
 	const signed = "v1.eyJpYXQiOjE3OTAwMDAwMDAsInJpZCI6IjAxMjM0NTY3ODlhYmNkZWYiLCJzcmMiOiJlbnRyeS0xIiwiYWNjIjoiYWNtZSIsInciOjMsInByaSI6InN0YW5kYXJkIiwibW9kIjoibGxhbWEiLCJ2aWEiOlsiZnJhLTEiXSwiaG9wcyI6MiwiYXR0IjowLCJyZXQiOjMsIndhaXQiOiJzcGlsbCIsImJlbG93Ijo0MCwidG90YWwiOjYwMDAwfQ.VI9Y0cNscVtE8IY0cgdKl8RI1bjRgWS5Kt9VWSsSf4bzv1cNwFqQ3xkNMiazxtHIpLmJxd46o4ja6UaX8Bj91Q"
 	keys, _ := hop.NewKeys(bytes.Repeat([]byte{7}, hop.KeySize))
-	v, err := keys.VerifyHead([]byte(signed), testTarget(), testTime)
+	var v hop.Verified
+	err := keys.VerifyHead(&v, []byte(signed), new(testTarget()), testTime)
 	if err != nil || !v.Old || !reflect.DeepEqual(v.Token, func() hop.Token { h := testHop(); h.Issued = testTime.Unix(); return h }()) {
 		t.Errorf("VerifyHead = %+v, %v", v, err)
 	}

@@ -57,7 +57,8 @@ func (s *coloServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer s.mu.Unlock()
 	s.requests++
 	s.tokens = append(s.tokens, r.Header.Get(hop.HeaderToken))
-	v, err := s.keys.VerifyHead([]byte(r.Header.Get(hop.HeaderToken)), hop.Binding{
+	var v hop.Verified
+	err := s.keys.VerifyHead(&v, []byte(r.Header.Get(hop.HeaderToken)), &hop.Binding{
 		Audience: s.audience, Method: r.Method, Target: r.URL.RequestURI(),
 		AppendHeader: func(dst []byte, name string) []byte { return append(dst, r.Header.Get(name)...) },
 	}, time.Now())
