@@ -102,8 +102,8 @@ func (c *codec) fail(err error) {
 }
 
 // take returns the next n bytes of what is read, or "" if there are fewer.
-func (c *codec) take(n int) string {
-	if n > len(c.in) {
+func (c *codec) take(n uint64) string {
+	if n > uint64(len(c.in)) {
 		c.fail(errShort)
 		return ""
 	}
@@ -114,6 +114,11 @@ func (c *codec) take(n int) string {
 
 // takeUvarint returns the next varint, of the fewest bytes.
 func (c *codec) takeUvarint() (n uint64) {
+	if len(c.in) > 0 && c.in[0] < 0x80 { // as most are
+		n = uint64(c.in[0])
+		c.in = c.in[1:]
+		return n
+	}
 	for i := range min(len(c.in), binary.MaxVarintLen64) {
 		b := c.in[i]
 		n |= uint64(b&0x7f) << (7 * i)
@@ -213,11 +218,10 @@ func (c *codec) booleans(values ...*bool) {
 }
 
 func (c *codec) text(s *string) {
-	n := c.count(len(*s), 1)
 	if c.reading {
-		*s = c.take(n)
+		*s = c.take(c.takeUvarint())
 	} else {
-		c.out = append(c.out, *s...)
+		c.out = append(binary.AppendUvarint(c.out, uint64(len(*s))), *s...)
 	}
 }
 
@@ -248,7 +252,7 @@ func (c *codec) digest(sum *[]byte) {
 	const size = len(bodyDigest{})
 	switch {
 	case c.reading:
-		*sum = []byte(c.take(size))
+		*sum = []byte(c.take(uint64(size)))
 	case len(*sum) != size:
 		c.fail(errDigest)
 	default:

@@ -44,7 +44,7 @@ func signedHeaders() [3]string { return [...]string{"Content-Type", "Accept", "U
 // IsForwarded reports whether the header line called name is one of [ForwardedHeaders].
 func IsForwarded(name string) bool {
 	for _, forwarded := range ForwardedHeaders() {
-		if strings.EqualFold(forwarded, name) {
+		if len(forwarded) == len(name) && strings.EqualFold(forwarded, name) {
 			return true
 		}
 	}
