@@ -1,6 +1,7 @@
 package entry
 
 import (
+	"encoding/hex"
 	"fmt"
 	"log/slog"
 	"math"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"colonnade/accounts"
 	"colonnade/fleet"
 	"colonnade/forwarding/hop"
 )
@@ -24,8 +26,14 @@ func benchColo(b *testing.B, n int) string {
 		b.Fatal(err)
 	}
 	answer := `{"choices":[{"message":{"role":"assistant","content":"` + strings.Repeat("word ", 200) + `"}}]}`
+	headers := map[string]string{ // those of a colo server
+		hop.HeaderLoad: hop.Load{Free: 10, Held: 2, Limit: 12, Known: true}.String(), hop.HeaderQueuedMS: "0", hop.HeaderAttempts: "1",
+		hop.HeaderServedBy: hop.NodeName("ams", "ams-1"), hop.HeaderTook: "250",
+	}
 	s := &fasthttp.Server{CloseOnShutdown: true, Handler: func(rc *fasthttp.RequestCtx) {
-		rc.Response.Header.Set(hop.HeaderAttempts, "1")
+		for name, value := range headers {
+			rc.Response.Header.Set(name, value)
+		}
 		rc.SetContentType("application/json")
 		rc.SetBodyString(answer)
 	}}
@@ -62,11 +70,14 @@ func BenchmarkServersOfAColo(b *testing.B) {
 // BenchmarkRequest is what a plain request allocates in an entry and its transport. Its client and the colo server, which run in the same
 // process, allocate next to nothing.
 func BenchmarkRequest(b *testing.B) {
-	url, _ := startEntryWith(b, Config{Table: tableFunc(tableOf(b, benchColo(b, 1))), Logger: slog.New(slog.DiscardHandler)}, b.TempDir())
+	key, document := accounts.NewKey("acme", "bench", time.Now(), time.Time{}) // an account without a document of its own
+	documents := benchColo(b, 1) + fmt.Sprintf("---\nkey: keys/bench\naccount: acme\nsha256: %q\n", hex.EncodeToString(document.SHA256[:]))
+	url, _ := startEntryWith(b, Config{Table: tableFunc(tableOf(b, documents)), Logger: slog.New(slog.DiscardHandler)}, b.TempDir())
 	client := &fasthttp.Client{Dial: func(address string) (net.Conn, error) { return net.Dial("tcp", address) }}
 	b.Cleanup(client.CloseIdleConnections)
 	request, response := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
 	request.SetRequestURI(url + "/v1/chat/completions")
+	request.Header.Set("Authorization", "Bearer "+key)
 	request.Header.SetMethod("POST")
 	request.Header.SetContentType("application/json")
 	request.SetBodyString(`{"model":"m","messages":[{"role":"user","content":"` + strings.Repeat("a", 950) + `"}]}`)
