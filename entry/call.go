@@ -110,12 +110,9 @@ func (c *call) release() {
 	}
 }
 
-// header returns a copy of a request header.
-func (c *call) header(name string) string { return string(c.rc.Request.Header.Peek(name)) }
-
 // readRequestID keeps the client's own request id as a label.
 func (c *call) readRequestID() {
-	if id := c.header(hop.HeaderRequestID); isRequestID(id) {
+	if id := c.header(requestIDHeader); isRequestID(id) {
 		c.clientID = id
 	}
 }
@@ -146,30 +143,35 @@ func (c *call) resolveModel(t *fleet.Table, name string) *openai.Error {
 	return nil
 }
 
+// deadlineHeaders are the headers in which clients send their own time limits.
+var deadlineHeaders = [...]struct {
+	name  server.HeaderName
+	unit  time.Duration
+	bySDK bool
+}{
+	{server.NewHeaderName(hop.HeaderDeadlineMS), time.Millisecond, false},
+	{server.NewHeaderName(hop.HeaderStainlessTimeout), time.Second, true},
+	{server.NewHeaderName(hop.HeaderStainlessReadTimeout), time.Second, true},
+}
+
 // setDeadlines reads the client's own time limits. Each of its headers caps the wait for the first byte.
 func (c *call) setDeadlines() *openai.Error {
 	c.deadline = c.arrived.Add(c.model.Timeouts.Total.Std())
-	for _, h := range [...]struct {
-		name string
-		unit time.Duration
-	}{
-		{hop.HeaderDeadlineMS, time.Millisecond},
-		{hop.HeaderStainlessTimeout, time.Second},
-		{hop.HeaderStainlessReadTimeout, time.Second},
-	} {
+	for i := range deadlineHeaders {
+		h := &deadlineHeaders[i]
 		value := c.header(h.name)
 		if value == "" {
 			continue
 		}
 		limit, ok := duration(value, h.unit)
 		if !ok {
-			if h.name != hop.HeaderDeadlineMS {
+			if h.bySDK {
 				continue // an SDK writes "none" in its own way
 			}
 			return openai.InvalidRequest("", "the header %s is %.40q: it must be a number of milliseconds above 0",
 				h.name, value)
 		}
-		if h.name == hop.HeaderDeadlineMS && limit <= reservedForReturn {
+		if !h.bySDK && limit <= reservedForReturn {
 			return openai.InvalidRequest("", "the header %s is %.40q: it must be above %d, which is kept for the way back", h.name, value, reservedForReturn.Milliseconds())
 		}
 		if by := c.arrived.Add(limit); c.firstByteDeadline.IsZero() || by.Before(c.firstByteDeadline) {
@@ -190,7 +192,7 @@ func duration(s string, unit time.Duration) (time.Duration, bool) {
 
 // readQueueMode reads the header x-colonnade-queue.
 func (c *call) readQueueMode() (queueMode, *openai.Error) {
-	switch q := queueMode(c.header(hop.HeaderQueue)); q {
+	switch q := queueMode(c.header(queueHeader)); q {
 	case queueDefault, queueNever, queueWait:
 		return q, nil
 	default:
@@ -201,7 +203,7 @@ func (c *call) readQueueMode() (queueMode, *openai.Error) {
 
 // readForcedColo returns the only colo that the client wants to be tried; empty = as the model's routing says.
 func (c *call) readForcedColo(t *fleet.Table) (string, *openai.Error) {
-	forced := c.header(hop.HeaderForceColo)
+	forced := c.header(forceColoHeader)
 	if forced == "" {
 		return "", nil
 	}
@@ -217,7 +219,7 @@ func (c *call) readForcedColo(t *fleet.Table) (string, *openai.Error) {
 // readPriority returns the account's priority, or the lower one that the client asks for.
 func (c *call) readPriority() (string, *openai.Error) {
 	own := c.caller.Account.Priority
-	asked := c.header(hop.HeaderPriority)
+	asked := c.header(priorityHeader)
 	if asked == "" {
 		return own, nil
 	}

@@ -51,8 +51,6 @@ func (c *call) checkLength(m *fleet.Model) *openai.Error {
 	return nil
 }
 
-func (c *call) contentType() string { return string(c.rc.Request.Header.ContentType()) }
-
 // filterPrompt refuses a body that has what the filter of a model names, or of which that cannot be known.
 func (c *call) filterPrompt(m *fleet.Model) *openai.Error {
 	entry, found := "", false

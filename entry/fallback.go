@@ -33,7 +33,7 @@ type askedModel struct {
 
 // readFallback reads the header x-colonnade-fallback.
 func (c *call) readFallback() (never bool, err *openai.Error) {
-	switch value := c.header(hop.HeaderFallback); value {
+	switch value := c.header(fallbackHeader); value {
 	case "":
 		return false, nil
 	case fallbackNever:

@@ -144,7 +144,7 @@ func (c *call) fields() []transport.Field {
 func (c *call) headerForNode(name string) string {
 	switch name {
 	case hop.HeaderSessionAffinity:
-		if session := c.rc.Request.Header.Peek(name); hop.IsSession(session) {
+		if session := affinityHeader.Of(&c.rc.Request.Header); hop.IsSession(session) {
 			return string(session)
 		}
 	case hop.HeaderEndpointReason:
@@ -162,7 +162,7 @@ func (c *call) headerForNode(name string) string {
 // engineFields returns the request headers that engines get.
 func (c *call) engineFields() []transport.Field {
 	return peer.AppendForwarded(make([]transport.Field, 0, usualFields), c.model.ForwardHeaders, func(name string) string {
-		value := c.header(name)
+		value := c.forwardedHeader(name)
 		if name == "Content-Type" && (value == "" && len(c.raw) > 0 || c.route.Dialect == openai.DialectOllama) {
 			return "application/json" // the body was read as JSON; engines require the header
 		}
@@ -220,29 +220,29 @@ func (c *call) newRelay() *relay.Relay {
 }
 
 // headers sets the headers of every answer to a client.
-func (c *call) headers() { c.eachHeader(c.rc.Response.Header.Set) }
+func (c *call) headers() { c.eachHeader(server.SetIn(&c.rc.Response.Header)) }
 
 // eachHeader calls set with the name and value of each header that every answer to a client has.
-func (c *call) eachHeader(set func(name, value string)) {
+func (c *call) eachHeader(set func(name server.HeaderName, value string)) {
 	server.EachRequestID(c.route.Dialect, c.id, set)
-	set(hop.HeaderAttempts, strconv.Itoa(c.engineAttempts))
+	set(attemptsHeader, strconv.Itoa(c.engineAttempts))
 	c.limits.eachHeader(set)
 	if c.endpointReason != "" && c.caller.Account.Admin {
-		set(hop.HeaderEndpointReason, c.endpointReason)
+		set(endpointReasonHeader, c.endpointReason)
 	}
 	if c.colo != "" {
-		set(hop.HeaderColo, c.colo)
+		set(coloHeader, c.colo)
 		if c.fallbacks != nil {
-			set(hop.HeaderModel, c.model.Name)
+			set(modelHeader, c.model.Name)
 		}
 	}
 	if len(c.path) > 1 {
 		if colos := c.colosAsked(); len(colos) > 1 {
-			set(hop.HeaderColoPath, strings.Join(colos, ", "))
+			set(coloPathHeader, strings.Join(colos, ", "))
 		}
 	}
 	if c.colo != "" || c.waited > 0 { // a refused request may have waited, too
-		set(hop.HeaderQueuedMS, strconv.FormatInt(c.waited.Milliseconds(), 10))
+		set(queuedHeader, strconv.FormatInt(c.waited.Milliseconds(), 10))
 	}
 }
 

@@ -64,7 +64,7 @@ func checkMayRun(a *fleet.Account) *openai.Error {
 
 // keyHeaders are the headers beside Authorization in which clients send API keys. They are in none of the lists of headers that colo servers,
 // engines and captures get.
-var keyHeaders = [...]string{"Api-Key", "X-Api-Key"}
+var keyHeaders = [...]server.HeaderName{server.NewHeaderName("Api-Key"), server.NewHeaderName("X-Api-Key")}
 
 // sentKey is the API key or the token that a client has sent, if err is nil. It is empty if there is none.
 type sentKey struct {
@@ -76,9 +76,9 @@ type sentKey struct {
 func keyOf(h *fasthttp.RequestHeader, others ...string) (key sentKey) {
 	sent := make([]string, 0, 4) // enough that it is on the stack
 	for _, name := range keyHeaders {
-		sent = append(sent, string(h.Peek(name)))
+		sent = append(sent, string(name.Of(h)))
 	}
-	key.text, key.err = accounts.Key(string(h.Peek(fasthttp.HeaderAuthorization)), append(sent, others...)...)
+	key.text, key.err = accounts.Key(string(authorizationHeader.Of(h)), append(sent, others...)...)
 	return key
 }
 

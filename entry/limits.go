@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"colonnade/fleet"
-	"colonnade/forwarding/hop"
+	"colonnade/forwarding/server"
 	"colonnade/openai"
 	"colonnade/ratelimit"
 	"colonnade/reasons"
@@ -125,17 +125,17 @@ func (l *callLimits) refusal(account string) *openai.Error {
 	return openai.BudgetSpent(why, wait)
 }
 
-// eachHeader calls set with the headers that say how much is left, by the names that OpenAI has given them. Of an account and its key, the
+// eachHeader calls set with the headers that say how much is left. Of an account and its key, the
 // one with less left is shown; the limits of the fleet are not shown, since they say what other clients do.
-func (l *callLimits) eachHeader(set func(name, value string)) {
+func (l *callLimits) eachHeader(set func(name server.HeaderName, value string)) {
 	if l == nil {
 		return
 	}
-	l.headersOf(boundRequests, hop.HeaderLimitRequests, hop.HeaderRemainingRequests, hop.HeaderResetRequests, set)
-	l.headersOf(boundTokens, hop.HeaderLimitTokens, hop.HeaderRemainingTokens, hop.HeaderResetTokens, set)
+	l.headersOf(boundRequests, &requestLimitHeaders, set)
+	l.headersOf(boundTokens, &tokenLimitHeaders, set)
 }
 
-func (l *callLimits) headersOf(kind boundKind, limit, remaining, reset string, set func(name, value string)) {
+func (l *callLimits) headersOf(kind boundKind, names *limitHeaders, set func(name server.HeaderName, value string)) {
 	least := -1
 	for i, b := range l.bounds {
 		if b.kind == kind && b.scope != ofFleet && (least < 0 || l.levels[i].Remaining < l.levels[least].Remaining) {
@@ -145,9 +145,9 @@ func (l *callLimits) headersOf(kind boundKind, limit, remaining, reset string, s
 	if least < 0 {
 		return
 	}
-	set(limit, strconv.FormatFloat(l.demands[least].Limit, 'f', -1, 64))
-	set(remaining, strconv.FormatFloat(math.Floor(l.levels[least].Remaining+0.001), 'f', -1, 64)) // a clock of microseconds may lack a part of one
-	set(reset, resetText(l.levels[least].Reset))
+	set(names.limit, strconv.FormatFloat(l.demands[least].Limit, 'f', -1, 64))
+	set(names.remaining, strconv.FormatFloat(math.Floor(l.levels[least].Remaining+0.001), 'f', -1, 64)) // a clock of microseconds may lack a part of one
+	set(names.reset, resetText(l.levels[least].Reset))
 }
 
 // resetText writes a time as OpenAI does: 12ms, 1s, 6m0s.

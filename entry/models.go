@@ -71,7 +71,7 @@ func (c *call) dialect() openai.Dialect {
 		return c.route.DialectWith(c.entry.observed.engines(c.model.Pool))
 	}
 	h := &c.rc.Request.Header
-	return openai.DialectOf(h.RequestURI(), len(h.Peek("anthropic-version")) > 0)
+	return openai.DialectOf(h.RequestURI(), len(anthropicHeader.Of(h)) > 0)
 }
 
 // usableModels returns the models that the account may use, each followed by its aliases.
@@ -135,7 +135,7 @@ func (k *knownModels) since(t *fleet.Table, now time.Time) map[string]time.Time 
 
 // answerJSON answers with a JSON body that the entry itself has made.
 func (c *call) answerJSON(body []byte) {
-	server.EachRequestID(c.dialect(), c.id, c.rc.Response.Header.Set)
+	server.EachRequestID(c.dialect(), c.id, server.SetIn(&c.rc.Response.Header))
 	server.WriteBody(c.rc, fasthttp.StatusOK, "application/json", body)
 	if c.rc.IsHead() {
 		body = nil // fasthttp sends its length only

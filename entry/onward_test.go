@@ -14,6 +14,7 @@ import (
 	"colonnade/fleet"
 	"colonnade/forwarding/hop"
 	"colonnade/forwarding/peer"
+	"colonnade/forwarding/server"
 	"colonnade/openai"
 	"colonnade/reasons"
 )
@@ -385,8 +386,8 @@ func TestColoPathNamesColosOnce(t *testing.T) {
 	f := func(want string, path ...string) {
 		t.Helper()
 		got := ""
-		(&call{path: path}).eachHeader(func(name, value string) {
-			if name == hop.HeaderColoPath {
+		(&call{path: path}).eachHeader(func(name server.HeaderName, value string) {
+			if name.String() == hop.HeaderColoPath {
 				got = value
 			}
 		})

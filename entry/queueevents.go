@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"colonnade/analytics"
-	"colonnade/forwarding/hop"
 	"colonnade/forwarding/peer"
 	"colonnade/forwarding/relay"
 	"colonnade/forwarding/server"
@@ -15,8 +14,7 @@ import (
 
 // readQueueEvents reads the header x-colonnade-queue-events. Queue events are part of an event stream, so the request must ask for one.
 func (c *call) readQueueEvents() (bool, *openai.Error) {
-	const name = hop.HeaderQueueEvents
-	switch value := c.header(name); {
+	switch name, value := queueEventsHeader, c.header(queueEventsHeader); {
 	case value == "":
 		return false, nil
 	case value != "1":
@@ -40,8 +38,9 @@ func (c *call) beginQueueEvents() {
 			return c.logRefused(openai.Internal())
 		},
 	}
-	server.EachRequestID(c.route.Dialect, c.id, c.rc.Response.Header.Set) // the other headers are not known yet
-	c.limits.eachHeader(c.rc.Response.Header.Set)
+	set := server.SetIn(&c.rc.Response.Header)
+	server.EachRequestID(c.route.Dialect, c.id, set) // the other headers are not known yet
+	c.limits.eachHeader(set)
 	relay.WriteQueueEvents(c.rc, c.queueEvents)
 }
 

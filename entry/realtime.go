@@ -16,6 +16,7 @@ import (
 	"colonnade/forwarding/peer"
 	"colonnade/forwarding/realtime"
 	"colonnade/forwarding/relay"
+	"colonnade/forwarding/server"
 	"colonnade/forwarding/transport"
 	"colonnade/internal/ctxtime"
 	"colonnade/openai"
@@ -66,8 +67,8 @@ func takeKeys(h *transport.Handshake) (keys []string) {
 // is in this process, or by a tunnel to the server that runs it. Nothing is tried again from here on.
 func (c *call) upgrade(answer *peer.Answer) {
 	if session := answer.Session; session != nil {
-		c.eachHeader(func(name, value string) {
-			session.Fields = append(session.Fields, transport.Field{Name: name, Value: value})
+		c.eachHeader(func(name server.HeaderName, value string) {
+			session.Fields = append(session.Fields, transport.Field{Name: name.String(), Value: value})
 		})
 		if c.capture != nil {
 			session.Fields = append(session.Fields, transport.Field{Name: hop.HeaderCaptured, Value: c.capturedUntil()})

@@ -15,7 +15,7 @@ func (c *call) beginTrace() {
 	if t == nil {
 		return
 	}
-	c.trace = t.Begin(c.header(hop.HeaderTraceParent), c.id)
+	c.trace = t.Begin(c.header(traceParentHeader), c.id)
 	c.trace.BeginEntry(c.arrived, string(c.rc.Method()))
 }
 

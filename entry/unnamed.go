@@ -2,14 +2,13 @@ package entry
 
 import (
 	"colonnade/fleet"
-	"colonnade/forwarding/hop"
 	"colonnade/openai"
 )
 
 // unnamedModel returns the name of the model for a request whose body has none: that of the query or of the header x-colonnade-model, else
 // the only one that the account may use for the path.
 func (c *call) unnamedModel(t *fleet.Table) (string, *openai.Error) {
-	named, inQuery := c.header(hop.HeaderModel), c.route.Model
+	named, inQuery := c.header(modelHeader), c.route.Model
 	switch {
 	case named != "" && inQuery != "" && named != inQuery:
 		return "", openai.InvalidRequest("model", "the header x-colonnade-model and the query name different models: name one")

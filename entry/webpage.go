@@ -43,12 +43,12 @@ const (
 
 // readPage finds out from a head, which need not have passed the guard, which page has sent a request.
 func readPage(h *fasthttp.RequestHeader, origins []string) webPage {
-	origin := h.Peek("Origin")
+	origin := originHeader.Of(h)
 	if len(origin) == 0 {
 		if h.IsGet() || h.IsHead() {
 			return webPage{}
 		}
-		switch string(h.Peek("Sec-Fetch-Site")) {
+		switch string(fetchSiteHeader.Of(h)) {
 		case "cross-site", "same-site":
 			return webPage{trust: trustForeign}
 		}
@@ -69,10 +69,10 @@ func readPage(h *fasthttp.RequestHeader, origins []string) webPage {
 // ownOrigin returns the trust in a page if it has the origin of the entry. Browsers send Sec-Fetch-Site over TLS, where a
 // certificate proves the name, and to this machine; a page cannot set it.
 func ownOrigin(h *fasthttp.RequestHeader, origin string) pageTrust {
-	if string(h.Peek("Sec-Fetch-Site")) == "same-origin" {
+	if string(fetchSiteHeader.Of(h)) == "same-origin" {
 		return trustAlways
 	}
-	host := string(h.Peek("Host"))
+	host := string(h.Host())
 	switch {
 	case !httpguard.IsOriginOf(origin, host):
 		return trustForeign
@@ -104,7 +104,7 @@ func (p *webPage) refused(withKey bool) *openai.Error {
 // reports whether the request was one.
 func (e *Entry) servePreflight(rc *fasthttp.RequestCtx) bool {
 	h := &rc.Request.Header
-	if !h.IsOptions() || len(h.Peek("Origin")) == 0 || len(h.Peek("Access-Control-Request-Method")) == 0 {
+	if !h.IsOptions() || len(originHeader.Of(h)) == 0 || len(h.Peek("Access-Control-Request-Method")) == 0 {
 		return false
 	}
 	t := e.config.Table()

@@ -33,7 +33,7 @@ func requestHead(h *fasthttp.RequestHeader, maxBody int) httpguard.RequestHead {
 // skipRejectedBody keeps fasthttp from waiting for a body that the handler will not read, and from sending 100 Continue for it.
 // fasthttp has no option for that, so the body is declared empty: the handler refuses the request, and the connection ends.
 func (c *Config) skipRejectedBody(h *fasthttp.RequestHeader) {
-	length, expects := h.ContentLength(), len(h.Peek("Expect")) > 0
+	length, expects := h.ContentLength(), len(expectHeader.Of(h)) > 0
 	if expects && (length == 0 || length < lengthChunked) {
 		h.Del("Expect") // without a body; a proxy on the path could take the 100 for the response
 		return

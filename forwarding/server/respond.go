@@ -32,7 +32,7 @@ func renderError(r *fasthttp.Response, d openai.Dialect, e *openai.Error, reques
 // eachErrorField calls set with the name and value of each header of an error; a value may be empty.
 func eachErrorField(d openai.Dialect, e *openai.Error, requestID string, set func(name, value string)) {
 	if requestID != "" {
-		EachRequestID(d, requestID, set)
+		EachRequestID(d, requestID, func(name HeaderName, id string) { set(name.String(), id) })
 	}
 	set(hop.HeaderReason, e.Reason)
 	set("Allow", e.Allow)
@@ -62,10 +62,10 @@ func renderBody(r *fasthttp.Response, status int, contentType string, body []byt
 }
 
 // EachRequestID calls set with the name and value of each header in which clients of a dialect read the id of the request.
-func EachRequestID(d openai.Dialect, id string, set func(name, value string)) {
-	set(hop.HeaderRequestID, id)
+func EachRequestID(d openai.Dialect, id string, set func(name HeaderName, value string)) {
+	set(requestIDHeader, id)
 	if d == openai.DialectAnthropic {
-		set(hop.HeaderAnthropicID, id)
+		set(anthropicIDHeader, id)
 	}
 }
 
