@@ -81,13 +81,13 @@ type call struct {
 	trace *tracing.Trace // nil = headers of traces are passed on as they came
 }
 
-// newCall begins a request; close must follow.
-func (e *Entry) newCall(rc *fasthttp.RequestCtx) *call {
+// newCall begins a request that arrives now; close must follow.
+func (e *Entry) newCall(rc *fasthttp.RequestCtx, now time.Time) *call {
 	var random [16]byte
 	_, _ = rand.Read(random[:]) // does not fail since Go 1.24
 	id := hex.EncodeToString(random[:])
 	return &call{
-		Request: e.inflight.Begin(), entry: e, rc: rc, id: id, arrived: time.Now(),
+		Request: e.inflight.Begin(), entry: e, rc: rc, id: id, arrived: now,
 		eventID: analytics.EventID(id, e.config.Node, 0, analytics.KindRequest),
 	}
 }

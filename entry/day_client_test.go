@@ -158,7 +158,7 @@ func (c *dayClient) note(in *call, arrived time.Duration, err *openai.Error) {
 // call returns the call of the request as it is after the entry has read it.
 func (c *dayClient) call(try int) *call {
 	e := c.entry
-	in := e.newCall(&fasthttp.RequestCtx{})
+	in := e.newCall(&fasthttp.RequestCtx{}, time.Now())
 	in.Context = context.WithValue(in.Context, dayClientKey{}, c)
 	in.id = fmt.Sprintf("%s-%d", c.name, try)
 	in.route = openai.Route{API: openai.Chat, Path: "/v1/chat/completions"}

@@ -271,7 +271,7 @@ func (e *Entry) maxBody() int { return e.config.Table().MaxBody().Int() }
 
 // refuseUnreadable answers a request that could not be read. No web page can read the answer, since fasthttp has discarded the head.
 func (e *Entry) refuseUnreadable(rc *fasthttp.RequestCtx, err *openai.Error) {
-	c := e.newCall(rc)
+	c := e.newCall(rc, time.Now())
 	defer c.close()
 	c.refuse(err)
 }

@@ -3,6 +3,7 @@ package entry
 import (
 	"log/slog"
 	"testing"
+	"time"
 
 	"colonnade/analytics"
 	"colonnade/analytics/journal"
@@ -27,7 +28,7 @@ func TestOneFinalEvent(t *testing.T) {
 		}
 		e := &Entry{config: Config{Node: "edge", Log: log}, inflight: inflight, active: newActivity()}
 		e.metrics = metrics.NewEntry(metrics.NewRegistry(), nil, func() []metrics.ModelState { return nil }, 0)
-		c := e.newCall(nil)
+		c := e.newCall(nil, time.Now())
 		life(c)
 		c.close()
 		c.close()

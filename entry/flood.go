@@ -198,7 +198,7 @@ func (c *call) noteFlood(answer *peer.Answer) {
 	switch {
 	case c.forced, c.attempts.ofEntry, c.attempts.noLongWait && len(c.attempts.waitingRooms) > 0 && answer == nil: // it may come back, and wait
 	case answer != nil, c.hadPlace, c.attempts.reachedEngine():
-		c.entry.floods.admitted(c.floodKey(c.attempts.queueMode), time.Now())
+		c.entry.floods.admitted(c.floodKey(c.attempts.queueMode), c.firstByte)
 	case c.Context.Err() == nil && c.attempts.allFull():
 		c.entry.floods.refused(c.floodKey(c.attempts.queueMode), c.attempts.clientError(), c.attempts.retryInterval(), time.Now())
 	}

@@ -20,7 +20,7 @@ func (e *Entry) serve(rc *fasthttp.RequestCtx) {
 	if e.serveHealth(rc) || e.servePreflight(rc) {
 		return
 	}
-	c := e.newCall(rc)
+	c := e.newCall(rc, rc.Time())
 	streaming := false
 	defer func() {
 		c.captureAnswer(streaming)
@@ -189,11 +189,14 @@ func (c *call) readBody(t *fleet.Table) (*fleet.Table, *openai.Error) {
 		return t, openai.Unavailable(reasons.TableChanged, time.Second)
 	}
 	var err *openai.Error
+	waits := !server.BodyArrived(&c.rc.Request.Header)
 	if c.raw, err = c.ReadBody(c.rc, c.entry.maxBody(), c.bodyAccount()); err != nil {
 		return t, err
 	}
 	c.captureBody()
-	c.arrived = time.Now() // a slow upload does not count against the request's timeouts
+	if waits {
+		c.arrived = time.Now() // a slow upload does not count against the request's timeouts
+	}
 	now := c.entry.config.Table()
 	if now == t {
 		return t, nil
@@ -343,7 +346,7 @@ func (c *call) served(at attempt, answer *peer.Answer) {
 // noteAnswer notes what a server reports about the request and its pool, whether it has served the request or not.
 func (c *call) noteAnswer(v hop.Visit) {
 	if v.HasLoad {
-		c.entry.observed.noteLoad(poolIn{c.model.Pool, v.Colo}, v.Load, time.Now())
+		c.entry.observed.noteLoad(poolIn{c.model.Pool, v.Colo}, v.Load, c.firstByte)
 	}
 	c.engineAttempts += v.Attempts
 	c.noteQueued(v)

@@ -53,12 +53,18 @@ func (r *Request) ReadBody(rc *fasthttp.RequestCtx, limit int, account string) (
 	return body, nil
 }
 
+// BodyArrived reports whether the whole body of a request had arrived when the handler was called.
+func BodyArrived(h *fasthttp.RequestHeader) bool {
+	length := h.ContentLength()
+	return length >= 0 && length <= maxPrefetch
+}
+
 func (r *Request) readBody(rc *fasthttp.RequestCtx, stream io.Reader, limit int, account string) ([]byte, error) {
 	length := rc.Request.Header.ContentLength()
 	switch {
 	case length > limit:
 		return nil, errBodyTooLarge
-	case length >= 0 && length <= maxPrefetch: // has arrived
+	case BodyArrived(&rc.Request.Header):
 		body := shortBodyBuffer(rc.Conn(), length)
 		_, err := io.ReadFull(stream, body)
 		return body, err

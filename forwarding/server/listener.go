@@ -136,9 +136,10 @@ func (l *listener) unregister(c *serverConn) {
 	}
 }
 
-// nanosNow returns the time in nanoseconds after l.began. It is never 0.
-func (l *listener) nanosNow() int64 { return l.nanosOf(time.Now()) }
+// nanosNow returns the time in nanoseconds after l.began. It is never 0. Unlike [time.Now], it does not read the wall clock.
+func (l *listener) nanosNow() int64 { return max(int64(time.Since(l.began)), 1) }
 
+// nanosOf is nanosNow for another time, which may be before l.began.
 func (l *listener) nanosOf(t time.Time) int64 {
 	if n := int64(t.Sub(l.began)); n != 0 {
 		return n
