@@ -48,7 +48,7 @@ func NewTable(c Contents) *Table {
 		flows:       make(map[string]*Flow, len(c.Flows)),
 		unusedSteps: c.UnusedSteps, modelList: c.Models, coloList: c.Colos, entries: c.Entries, workers: c.Workers,
 		apiKeys: c.APIKeys, issuers: c.Issuers, captures: c.Captures, sinks: c.Sinks, origins: c.Origins, deletions: c.Deletions, limits: c.Limits.rates(),
-		defaultPool: c.DefaultPool, defaultAccount: c.DefaultAccount,
+		defaultPool: c.DefaultPool, defaultAccounts: &defaultAccounts{like: c.DefaultAccount},
 	}
 	for _, m := range c.Models {
 		t.models[m.Name] = m

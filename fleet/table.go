@@ -13,31 +13,31 @@ type Table struct {
 	Conflicts []Conflict  // sorted by loser
 	StoreState
 
-	models         map[string]*Model
-	aliases        map[string]*Model
-	modelList      []*Model
-	pools          map[string]*Pool
-	poolList       []*Pool
-	defaultPool    Pool // of a pool without a document
-	colos          map[string]*Colo
-	coloList       []*Colo
-	servers        map[string][]*Server
-	registered     map[string][]*Server // those whose leases have not expired
-	endpoints      EndpointIndex
-	accounts       AccountIndex
-	defaultAccount Account
-	apiKeys        APIKeyIndex
-	issuers        []*Issuer
-	captures       []*Capture
-	sinks          []*Sink
-	flows          map[string]*Flow
-	unusedSteps    []string // names of models
-	entries        []*EntryNode
-	workers        []*Worker
-	origins        []string
-	maxBody        Bytes // the largest of any model
-	deletions      *Deletions
-	limits         RateLimits
+	models          map[string]*Model
+	aliases         map[string]*Model
+	modelList       []*Model
+	pools           map[string]*Pool
+	poolList        []*Pool
+	defaultPool     Pool // of a pool without a document
+	colos           map[string]*Colo
+	coloList        []*Colo
+	servers         map[string][]*Server
+	registered      map[string][]*Server // those whose leases have not expired
+	endpoints       EndpointIndex
+	accounts        AccountIndex
+	defaultAccounts *defaultAccounts
+	apiKeys         APIKeyIndex
+	issuers         []*Issuer
+	captures        []*Capture
+	sinks           []*Sink
+	flows           map[string]*Flow
+	unusedSteps     []string // names of models
+	entries         []*EntryNode
+	workers         []*Worker
+	origins         []string
+	maxBody         Bytes // the largest of any model
+	deletions       *Deletions
+	limits          RateLimits
 }
 
 // StoreState is what a table knows of the store beside its documents.
@@ -156,9 +156,7 @@ func (t *Table) AccountOrDefault(name string) *Account {
 	if a, ok := t.accounts.find(name); ok {
 		return a
 	}
-	a := t.defaultAccount
-	a.Name = name
-	return &a
+	return t.defaultAccounts.of(name)
 }
 
 // Limits returns the limits of all clients together.
