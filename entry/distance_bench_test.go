@@ -63,9 +63,8 @@ func BenchmarkSeen(b *testing.B) {
 	now := time.Now()
 	b.ReportAllocs()
 	for b.Loop() {
-		seen := o.seen("m", now)
 		for _, c := range colos {
-			_ = seen(c)
+			_ = o.seen(poolIn{"m", c.Name}, now)
 			_, _ = o.roundTrip(c)
 		}
 	}

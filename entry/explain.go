@@ -42,8 +42,10 @@ func (e *Entry) ExplainPlan(model, account string) (PlanState, error) {
 			return PlanState{}, fmt.Errorf("the account %q may not use the model %q: list it in models of accounts/%s", account, m.Name, account)
 		}
 	}
+	now := time.Now()
 	explanation := e.planner.Explain(t, m, routing.Request{
-		Seed: rand.Uint64(), Seen: e.observed.seen(m.Pool, time.Now()), RoundTrip: e.observed.measured, // which causes no ping
+		Seen: func(c *fleet.Colo) routing.Seen { return e.observed.seen(poolIn{m.Pool, c.Name}, now) },
+		Seed: rand.Uint64(), RoundTrip: e.observed.measured, // which causes no ping
 	})
 	return PlanState{
 		Node: e.config.Node, Region: e.config.Region, Account: account, Explanation: explanation, Onward: e.explainOnward(t, m, explanation),

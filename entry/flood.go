@@ -3,6 +3,7 @@ package entry
 import (
 	"container/list"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"colonnade/forwarding/peer"
@@ -33,6 +34,8 @@ const (
 // colos need to serve one more (their retry intervals). So clients that obey come back as fast as they can be served. Places that were given stay taken
 // when the flood ends.
 type floodGuard struct {
+	known atomic.Int64 // number of states; spares requests the mutex while there is none
+
 	mu     sync.Mutex                 // guards the fields below
 	states map[floodKey]*list.Element // of *floodState
 	byAge  *list.List                 // the one whose latest refusal is the oldest comes first
@@ -63,6 +66,9 @@ type floodState struct {
 func newFloodGuard() *floodGuard {
 	return &floodGuard{states: map[floodKey]*list.Element{}, byAge: list.New()}
 }
+
+// isEmpty reports whether no refusal is remembered.
+func (g *floodGuard) isEmpty() bool { return g.known.Load() == 0 }
 
 // refusal returns the refusal of a request that would be refused by the colos, or nil if the request goes to them. jitter is from 0 to 1.
 func (g *floodGuard) refusal(key floodKey, now time.Time, jitter float64) *openai.Error {
@@ -113,6 +119,7 @@ func (g *floodGuard) refused(key floodKey, e *openai.Error, interval time.Durati
 		g.forgetLocked(now)
 		at = g.byAge.PushBack(&floodState{key: key})
 		g.states[key] = at
+		g.known.Add(1)
 	}
 	g.byAge.MoveToBack(at)
 	f := at.Value.(*floodState)
@@ -150,6 +157,7 @@ func (g *floodGuard) forgetLocked(now time.Time) {
 }
 
 func (g *floodGuard) removeLocked(at *list.Element) {
+	g.known.Add(-1)
 	g.byAge.Remove(at)
 	delete(g.states, at.Value.(*floodState).key)
 }
@@ -178,7 +186,7 @@ func (f *floodState) latest() time.Time {
 // refuseFlood returns the attempts of a request that the colos would refuse, which ask none, or nil. Requests of operators for one colo are left out: they
 // ask about that colo, and what it answers says nothing about the others.
 func (c *call) refuseFlood(forced string, mode queueMode, jitter float64) *attempts {
-	if c.forced = forced != ""; c.forced {
+	if c.forced = forced != ""; c.forced || c.entry.floods.isEmpty() {
 		return nil
 	}
 	e := c.entry.floods.refusal(c.floodKey(mode), c.arrived, jitter)
@@ -197,6 +205,7 @@ func (c *call) floodKey(mode queueMode) floodKey {
 func (c *call) noteFlood(answer *peer.Answer) {
 	switch {
 	case c.forced, c.attempts.ofEntry, c.attempts.noLongWait && len(c.attempts.waitingRooms) > 0 && answer == nil: // it may come back, and wait
+	case answer != nil && c.entry.floods.isEmpty(): // there is no flood that it could end
 	case answer != nil, c.hadPlace, c.attempts.reachedEngine():
 		c.entry.floods.admitted(c.floodKey(c.attempts.queueMode), c.firstByte)
 	case c.Context.Err() == nil && c.attempts.allFull():

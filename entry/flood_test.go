@@ -222,8 +222,8 @@ func TestFloodGuardIsBounded(t *testing.T) {
 			g.refused(key(i), e, 0, at)
 		}
 	}
-	if n := len(g.states); n != maxFloodStates || g.byAge.Len() != n {
-		t.Errorf("%d states in the map and %d in the list, want %d", n, g.byAge.Len(), maxFloodStates)
+	if n := len(g.states); n != maxFloodStates || g.byAge.Len() != n || int(g.known.Load()) != n {
+		t.Errorf("%d states in the map and %d in the list, want %d; %d are counted", n, g.byAge.Len(), maxFloodStates, g.known.Load())
 	}
 	if first, last := ownRefusals(g, key(0), at, 8), ownRefusals(g, key(maxFloodStates+4), at, 8); first != 0 || last != 7 {
 		t.Errorf("%d of 8 refused of the oldest state, and %d of the newest; want 0 and 7", first, last)

@@ -132,8 +132,8 @@ func (c *call) idleTimeout(to *attempt) time.Duration {
 	return 0
 }
 
-// usualFields is how many header lines a forwarded request has at most, unless its model forwards more.
-const usualFields = 5
+// usualFields is how many header lines most forwarded requests have at most: content-type, accept and user-agent.
+const usualFields = 3
 
 // fields returns the request headers that are forwarded.
 func (c *call) fields() []transport.Field {

@@ -169,23 +169,19 @@ func (o *observations) noteLoad(at poolIn, load hop.Load, now time.Time) {
 	}
 }
 
-// seen returns a function that returns what is known of a pool in a colo. A pool is full if it was reported full within the last two
-// seconds.
-func (o *observations) seen(pool string, now time.Time) func(*fleet.Colo) routing.Seen {
-	states := o.states().byName
-	return func(c *fleet.Colo) routing.Seen {
-		s := states[c.Name]
-		if s == nil {
-			return routing.Seen{}
-		}
-		seen := routing.Seen{Unreached: s.unreached.Load()}
-		if l := (*s.loads.Load())[pool]; l != nil {
-			fullAt := l.fullAt.Load()
-			seen.Full = fullAt != nil && now.Sub(*fullAt) < hintLifetime
-			seen.Free, seen.Limit, seen.Known = int(l.free.Load()), int(l.limit.Load()), true
-		}
-		return seen
+// seen returns what is known of a pool in a colo. A pool is full if it was reported full within the last two seconds.
+func (o *observations) seen(at poolIn, now time.Time) routing.Seen {
+	s := o.state(at.colo)
+	if s == nil {
+		return routing.Seen{}
 	}
+	seen := routing.Seen{Unreached: s.unreached.Load()}
+	if l := (*s.loads.Load())[at.pool]; l != nil {
+		fullAt := l.fullAt.Load()
+		seen.Full = fullAt != nil && now.Sub(*fullAt) < hintLifetime
+		seen.Free, seen.Limit, seen.Known = int(l.free.Load()), int(l.limit.Load()), true
+	}
+	return seen
 }
 
 // engines returns the kinds of the engines of a pool, in all colos that have reported them.

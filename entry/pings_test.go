@@ -141,10 +141,9 @@ func TestPingsTakeTurns(t *testing.T) {
 func TestPingDecidesAboutAnUnreachedColo(t *testing.T) {
 	p := newPinged(t, pingedColos)
 	p.fail("ams")
-	seen := p.seen("m", p.now)
-	ams, fra := &fleet.Colo{Name: "ams"}, &fleet.Colo{Name: "fra"}
-	if !seen(ams).Unreached || seen(fra).Unreached {
-		t.Errorf("plans see %v and %v", seen(ams), seen(fra))
+	unreached := func(colo string) bool { return p.seen(poolIn{"m", colo}, p.now).Unreached }
+	if !unreached("ams") || unreached("fra") {
+		t.Errorf("plans see %v and %v", unreached("ams"), unreached("fra"))
 	}
 	p.next(minUnreached-1, "")
 	first := p.next(1, "ams-1")
@@ -153,16 +152,16 @@ func TestPingDecidesAboutAnUnreachedColo(t *testing.T) {
 	second := p.next(1, "ams-2")
 	second.state.endPing(pingResult{failed: true, noEvidence: true, at: p.now})
 	third := p.next(100*time.Millisecond, "ams-1")
-	if !seen(ams).Unreached {
+	if !unreached("ams") {
 		t.Error("a ping that is under way, or could not be sent, brings it back")
 	}
 	p.answer(third, 0)
-	if seen(ams).Unreached {
+	if unreached("ams") {
 		t.Error("an answer to a ping does not bring it back")
 	}
 	p.fail("ams")
 	p.state("ams").noteAnswered(0, false, p.now)
-	if seen(ams).Unreached {
+	if unreached("ams") {
 		t.Error("an answer to a request does not bring it back")
 	}
 }

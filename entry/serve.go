@@ -134,7 +134,7 @@ func (c *call) nextInTime(to *attempt, tooFar *bool) bool {
 		case left <= reservedForReturn:
 			c.attempts.deadlineNear()
 			return false
-		case left <= c.reserved(next.Colo):
+		case !c.firstByteDeadline.IsZero() && left <= c.reserved(next.Colo):
 			*tooFar = true                        // and one that follows may be nearer
 			c.entry.observed.roundTrip(next.Colo) // which has it pinged: it may not be so far any more
 			continue
@@ -259,7 +259,7 @@ func (c *call) startAttempts(t *fleet.Table, forced string, queueMode queueMode,
 		return
 	}
 	candidates := c.candidates(t, routing.Request{
-		Forced: forced, Seed: seed, Seen: c.entry.observed.seen(c.model.Pool, c.arrived), RoundTrip: c.entry.observed.roundTrip,
+		Forced: forced, Seed: seed, Seen: c.seen, RoundTrip: c.entry.observed.roundTrip,
 	})
 	rank := func(colo string) []*fleet.Server {
 		c.table = c.entry.config.Table() // servers may join while the request is under way
@@ -276,6 +276,11 @@ func (c *call) startAttempts(t *fleet.Table, forced string, queueMode queueMode,
 		c.entry.budget.Begin()
 		c.countsInBudget = true
 	}
+}
+
+// seen returns what is known of the request's pool in a colo. It is a routing.Request.Seen.
+func (c *call) seen(colo *fleet.Colo) routing.Seen {
+	return c.entry.observed.seen(poolIn{c.model.Pool, colo.Name}, c.arrived)
 }
 
 // candidates returns the colos of the request's plan.
