@@ -8,7 +8,7 @@ import (
 	"colonnade/fleet"
 )
 
-// Accounts without a document have the defaults and their own names, whoever asks for which at the same time.
+// Accounts without a document have the defaults and their own names, also if several goroutines ask for them at once.
 func TestAccountsWithoutDocuments(t *testing.T) {
 	table := fleet.NewTable(fleet.Contents{
 		Accounts: fleet.NewAccountIndex([]*fleet.Account{{Name: "a-1", Weight: 7}}), DefaultAccount: fleet.Account{Name: "default", Weight: 3},

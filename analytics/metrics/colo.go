@@ -15,7 +15,7 @@ import (
 // Colo has the metrics of a colo server.
 type Colo struct {
 	requestMetrics
-	tokens    *prometheus.CounterVec
+	tokens    *seriesSet[tokenSeries, prometheus.Counter]
 	forwarded *prometheus.CounterVec
 	pools     *namedSeries
 	queueWait *prometheus.HistogramVec
@@ -26,6 +26,9 @@ type Colo struct {
 	accounts  *accounts
 }
 
+// tokenSeries names a series of tokens.
+type tokenSeries struct{ model, kind string }
+
 // The kinds of refused hop tokens, in the label of their metric.
 const (
 	TokenInvalid   = "invalid"
@@ -35,13 +38,13 @@ const (
 
 // NewColo registers a colo server's metrics, with those of at most so many single accounts. table and pools are called at each scrape.
 func NewColo(reg Registerer, table func() *fleet.Table, pools func() []permits.Stats, maxAccounts int) *Colo {
+	tokens := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "inference_tokens_total",
+		Help: "Tokens by type: prompt, completion and cached as engines report them; estimated: deltas of answers without a report.",
+	}, []string{"model", "type"})
 	m := &Colo{
 		endpoints: newEndpoints(),
 		accounts:  newColoAccounts(reg, maxAccounts),
-		tokens: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "inference_tokens_total",
-			Help: "Tokens by type: prompt, completion and cached as engines report them; estimated: deltas of answers without a report.",
-		}, []string{"model", "type"}),
 		forwarded: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "colonnade_forwarded_requests_total",
 			Help: "Requests that this server has forwarded to another colo, since its own was out of capacity, by outcome. The colo where they end counts them as finished.",
@@ -64,7 +67,10 @@ func NewColo(reg Registerer, table func() *fleet.Table, pools func() []permits.S
 	for _, kind := range []string{TokenInvalid, TokenReplayed, TokenSignAgain} {
 		m.refused.WithLabelValues(kind) // 0 from the start, so that a rate sees the first
 	}
-	m.requestMetrics = newRequestMetrics(reg, table, m.tokens.MetricVec, m.forwarded.MetricVec)
+	m.requestMetrics = newRequestMetrics(reg, table, tokens.MetricVec, m.forwarded.MetricVec)
+	m.tokens = cached(m.series, func(s tokenSeries) string { return s.model }, func(s tokenSeries) prometheus.Counter {
+		return tokens.WithLabelValues(s.model, s.kind)
+	})
 	m.pools = newNamedSeries("pool", func(name string) bool {
 		_, ok := slices.BinarySearchFunc(table().Pools(), name, func(p *fleet.Pool, name string) int {
 			return cmp.Compare(p.Name, name)
@@ -80,7 +86,7 @@ func NewColo(reg Registerer, table func() *fleet.Table, pools func() []permits.S
 func (m *Colo) Finished(e *analytics.Event) {
 	m.requestMetrics.Finished(e)
 	model := modelLabel(e)
-	eachTokenCount(e, func(kind string, n int) { m.tokens.WithLabelValues(model, kind).Add(float64(n)) })
+	eachTokenCount(e, func(kind string, n int) { m.tokens.of(tokenSeries{model, kind}).Add(float64(n)) })
 	m.external.finished(e)
 	m.endpoints.finished(e)
 	m.accounts.finished(e)

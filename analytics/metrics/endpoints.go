@@ -97,11 +97,7 @@ func (m *endpoints) finished(e *analytics.Event) {
 	if e.Endpoint == "" {
 		return
 	}
-	key := endpointKey{e.Pool, e.Endpoint}
-	s, found := m.series.find(key)
-	if !found {
-		s, _ = m.series.add(key, 0)
-	}
+	s := m.series.of(endpointKey{e.Pool, e.Endpoint})
 	if e.TimeToFirstToken > 0 {
 		queued := e.RequestTime - e.InferenceTime
 		s.ttft.Observe(max(0, (e.TimeToFirstToken - queued).Std().Seconds()))

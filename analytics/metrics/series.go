@@ -14,9 +14,10 @@ const staleAfter = time.Hour
 // namedSeries collects metrics with a label that holds a name of the fleet table. It removes the series of a name that
 // the table has not had, and that no request has used, for staleAfter.
 type namedSeries struct {
-	label  string
-	exists func(name string) bool // whether the table in force has the name
-	vecs   []*prometheus.MetricVec
+	label   string
+	exists  func(name string) bool // whether the table in force has the name
+	vecs    []*prometheus.MetricVec
+	removed []func(name string) // called when the series of a name were removed
 
 	mu      sync.Mutex           // guards the field below
 	missing map[string]time.Time // by name with series: since when the table lacks it; zero: it had it when last looked at
@@ -30,7 +31,17 @@ func newNamedSeries(label string, exists func(name string) bool, vecs ...*promet
 func (s *namedSeries) use(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.missing[name] = time.Time{}
+	if since, known := s.missing[name]; !known || !since.IsZero() {
+		s.missing[name] = time.Time{}
+	}
+}
+
+// cached returns a set of series whose keys have a name in the label. A lookup in it takes the place of one in each vector. The user of a series
+// calls use before.
+func cached[K comparable, V any](s *namedSeries, name func(K) string, create func(K) V) *seriesSet[K, V] {
+	set := newSeriesSet(create, func(K) {})
+	s.removed = append(s.removed, func(removed string) { set.forget(func(key K) bool { return name(key) == removed }) })
+	return set
 }
 
 // Describe implements prometheus.Collector.
@@ -61,6 +72,9 @@ func (s *namedSeries) prune(now time.Time) {
 			delete(s.missing, name)
 			for _, v := range s.vecs {
 				v.DeletePartialMatch(prometheus.Labels{s.label: name})
+			}
+			for _, removed := range s.removed {
+				removed(name)
 			}
 		}
 	}

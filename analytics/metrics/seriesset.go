@@ -42,6 +42,24 @@ func (s *seriesSet[K, V]) find(key K) (series V, found bool) {
 	return kept.series, true
 }
 
+// of returns the series of a key, and makes them if there are none.
+func (s *seriesSet[K, V]) of(key K) V {
+	series, found := s.find(key)
+	if !found {
+		series, _ = s.add(key, 0)
+	}
+	return series
+}
+
+// forget removes the series of keys without a call of remove.
+func (s *seriesSet[K, V]) forget(of func(K) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	left := maps.Clone(*s.all.Load())
+	maps.DeleteFunc(left, func(key K, _ *keptSeries[V]) bool { return of(key) })
+	s.all.Store(&left)
+}
+
 // add returns the series of a key, and makes them if there is room for one more key; limit 0 is no limit. Without room it takes no lock.
 func (s *seriesSet[K, V]) add(key K, limit int) (series V, found bool) {
 	if limit > 0 && len(*s.all.Load()) >= limit {
