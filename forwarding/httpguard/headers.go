@@ -62,22 +62,32 @@ const ourPrefix = "x-colonnade-"
 // successors); aliased reports whether there were any. A name that is longer than the capacity of dst is checked whole and
 // returned truncated. ok is false if name is not a token.
 func canonical(dst, name []byte) (out []byte, aliased, ok bool) {
-	if len(name) == 0 {
-		return nil, false, false
-	}
-	for _, c := range name {
-		if !ascii.IsTokenByte(c) {
+	dst = dst[:min(len(name), cap(dst))]
+	for i, c := range name {
+		is := canonicalBytes[c]
+		if is == 0 {
 			return nil, false, false
 		}
-		if c == '_' || c == '.' {
-			c, aliased = '-', true
+		if is == '-' && c != '-' {
+			aliased = true
 		}
-		if len(dst) < cap(dst) {
-			dst = append(dst, ascii.ToLower(c))
+		if i < len(dst) {
+			dst[i] = is
 		}
 	}
-	return dst, aliased, true
+	return dst, aliased, len(name) > 0
 }
+
+// canonicalBytes has each byte of a token as it is in a canonical name, and 0 for all others.
+var canonicalBytes = func() (all [256]byte) {
+	for c := range len(all) {
+		if ascii.IsTokenByte(byte(c)) {
+			all[c] = ascii.ToLower(byte(c))
+		}
+	}
+	all['_'], all['.'] = '-', '-'
+	return all
+}()
 
 // headerOf returns the header with a canonical name, or 0 for one that the guard does not know.
 func headerOf(name []byte) header {
