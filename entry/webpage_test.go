@@ -34,7 +34,7 @@ func startPageEntry(t *testing.T, open bool, documents string) *pageEntry {
 	t.Helper()
 	e := &pageEntry{t: t, events: t.TempDir()}
 	table := tableOf(t, documents+colo(t, "ams", func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodPost { // else it is a ping
+		if strings.HasPrefix(r.URL.Path, "/v1/") { // else it is a ping
 			e.served.Add(1)
 		}
 		w.Header().Set(hop.HeaderAttempts, "1")
