@@ -56,8 +56,8 @@ func (i *idleConns) pop(to *Target, account string, now time.Time) *conn {
 	if list == nil {
 		return nil
 	}
-	for at, c := range slices.Backward(list.conns) {
-		if c.account == account || c.idleSince.Before(settled) {
+	for at := len(list.conns) - 1; at >= 0; at-- {
+		if c := list.conns[at]; c.account == account || c.idleSince.Before(settled) {
 			list.conns = slices.Delete(list.conns, at, at+1)
 			return c
 		}

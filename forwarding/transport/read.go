@@ -118,13 +118,12 @@ func (resp *Response) Next() ([]byte, error) {
 type pulled struct {
 	piece []byte
 	err   error
-	set   bool
 }
 
 // pull reads the next piece, which of a stream is what the client gets of it.
 func (resp *Response) pull() ([]byte, error) {
-	if p := resp.pulled; p.set {
-		resp.pulled = pulled{}
+	if p := resp.pulled; p != nil {
+		resp.pulled = nil
 		return p.piece, p.err
 	}
 	piece, err := resp.body.next()
@@ -167,7 +166,7 @@ func (resp *Response) step(use func(p []byte) bool) func() bool {
 			waits := errors.Is(err, netconn.ErrWouldBlock)
 			ends := err != nil && !waits || resp.stream.AtEnd()
 			if ends {
-				resp.pulled = pulled{piece, err, true}
+				resp.pulled = &pulled{piece, err}
 			} else if !waits {
 				resp.delivered(piece)
 				if arrived = append(arrived, piece...); len(arrived) < readBuffer {

@@ -12,6 +12,7 @@ import (
 
 	"colonnade/forwarding/hop"
 	"colonnade/forwarding/peertls"
+	"colonnade/internal/ascii"
 )
 
 // Target is the server that a request goes to. Idle connections are kept by target.
@@ -143,7 +144,7 @@ func (r *Request) appendHead(b []byte) (_ []byte, err error) {
 	b = append(b, r.Target.Host...)
 	b = append(b, "\r\n"...)
 	for _, s := range [...]string{r.Method, r.Target.Host, r.Target.Prefix, r.Path} {
-		if !httpguts.ValidHeaderFieldValue(s) || strings.ContainsAny(s, " \t") {
+		if hasSpaceOrControl(s) {
 			return b, fmt.Errorf("cannot send a request with %.80q in its head", s)
 		}
 	}
@@ -175,6 +176,16 @@ func (r *Request) appendHead(b []byte) (_ []byte, err error) {
 	return append(b, "\r\n"...), nil
 }
 
+// hasSpaceOrControl reports whether a part of a request line or a host has a byte by which it could end.
+func hasSpaceOrControl(s string) bool {
+	for i := range len(s) {
+		if s[i] <= ' ' || s[i] == 0x7f {
+			return true
+		}
+	}
+	return false
+}
+
 // appendBinaryHead is appendHead for a request with a binary head, to a node.
 func (r *Request) appendBinaryHead(b []byte) (_ []byte, err error) {
 	b = hop.BeginRequestHead(b, r.Method, r.Path, len(r.Body))
@@ -196,11 +207,11 @@ func (f *Field) append(b []byte) ([]byte, error) {
 	if f.Value == "" {
 		return b, nil
 	}
-	if !httpguts.ValidHeaderFieldName(f.Name) || !httpguts.ValidHeaderFieldValue(f.Value) {
-		return b, fmt.Errorf("cannot send header %.40q: it contains a control character", f.Name)
-	}
 	b = append(b, f.Name...)
 	b = append(b, ": "...)
 	b = append(b, f.Value...)
+	if !httpguts.ValidHeaderFieldName(f.Name) || ascii.HasControl(b[len(b)-len(f.Value):]) {
+		return b, fmt.Errorf("cannot send header %.40q: it contains a control character", f.Name)
+	}
 	return append(b, "\r\n"...), nil
 }

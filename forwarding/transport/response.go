@@ -58,7 +58,7 @@ type Response struct {
 	usage    *openai.UsageScanner // scans a JSON body that is too long to be held
 	renamer  *renamer             // nil = the model's name stays
 	held     []byte               // returned by Next before the rest of the body
-	pulled   pulled               // returned by pull before it reads on
+	pulled   *pulled              // returned by pull before it reads on; nil = nothing
 	whole    bool                 // held is the whole body
 	unsent   bool                 // nothing of the request was sent
 	upgraded bool                 // the connection is a WebSocket now
