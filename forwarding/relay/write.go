@@ -23,6 +23,7 @@ func WriteWhole(rc *fasthttp.RequestCtx, response *transport.Response) bool {
 	if whole {
 		writeHead(rc, response)
 		rc.Response.SetBodyRaw(body)
+		response.SwapBody(rc.Response.SwapBody) // fasthttp keeps it until the next response on the connection
 	}
 	return whole
 }
@@ -46,6 +47,7 @@ func AnswerWhole(x *server.Exchange, response *transport.Response) bool {
 	body, whole := response.Body()
 	if whole {
 		x.WriteWhole(response.HTTPStatus(), response.Header("content-type"), body)
+		response.SwapBody(x.KeepBody)
 	}
 	return whole
 }

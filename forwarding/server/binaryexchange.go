@@ -32,6 +32,7 @@ type exchangeMemory struct {
 	exchange      Exchange
 	conn          serverConn
 	input, output []byte
+	body          []byte // of the answer: see Exchange.KeepBody
 }
 
 // maxExchangeMemory is how much of either is kept, in bytes.

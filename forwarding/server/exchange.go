@@ -110,6 +110,14 @@ func (x *Exchange) WriteWhole(status int, contentType string, body []byte) {
 	x.wire.whole = body
 }
 
+// KeepBody keeps the memory of the body of WriteWhole until the answer has been written, and returns that of an earlier answer, or nil. It is for binary
+// heads only.
+func (x *Exchange) KeepBody(body []byte) (earlier []byte) {
+	m := x.wire.memory
+	earlier, m.body = m.body, body
+	return earlier
+}
+
 // WriteError makes e the answer, in the dialect of the request's path. The id of the request may be empty.
 func (x *Exchange) WriteError(e *openai.Error, requestID string) {
 	if x.rc != nil {

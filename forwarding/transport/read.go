@@ -54,7 +54,7 @@ func (resp *Response) readSome() (bool, error) {
 		return false, nil
 	}
 	if resp.held == nil && resp.body.framing == framingLength {
-		resp.held = make([]byte, 0, min(resp.head.length, maxHeld+readBuffer))
+		resp.takeBodyMemory()
 	}
 	resp.held = append(resp.held, resp.renamer.rename(piece)...)
 	return true, err

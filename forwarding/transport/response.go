@@ -58,8 +58,10 @@ type Response struct {
 	usage    *openai.UsageScanner // scans a JSON body that is too long to be held
 	renamer  *renamer             // nil = the model's name stays
 	held     []byte               // returned by Next before the rest of the body
+	memory   *[]byte              // of held, if that has been memory of another response: see SwapBody
 	pulled   *pulled              // returned by pull before it reads on; nil = nothing
 	whole    bool                 // held is the whole body
+	swapped  bool                 // SwapBody has given held away
 	unsent   bool                 // nothing of the request was sent
 	upgraded bool                 // the connection is a WebSocket now
 	ending   bool                 // limitFraming was called

@@ -19,6 +19,7 @@ import (
 type Transport struct {
 	readers sync.Pool // of *bufio.Reader
 	heads   sync.Pool // of *[]byte, for requests while they are sent
+	bodies  sync.Pool // of *[]byte, for whole bodies: see Response.SwapBody
 	idle    idleConns
 	links   links
 	pump    *netconn.Pump // of streams
