@@ -104,6 +104,7 @@ type Entry struct {
 	probers  healthCheckers
 	models   knownModels
 	facts    modelFacts
+	started  atomic.Bool // a table has arrived
 	draining atomic.Bool // readiness is off
 	refusing atomic.Bool // requests are refused
 
@@ -226,8 +227,15 @@ func (e *Entry) RefusesAll() bool {
 	return !e.config.Open && !t.HasAPIKeys() && len(t.Issuers()) == 0
 }
 
-// starting reports whether no table has arrived yet.
-func (e *Entry) starting() bool { return e.config.Starting != nil && e.config.Starting() }
+// starting reports whether no table has arrived yet. Once one has, it does not ask again.
+func (e *Entry) starting() bool {
+	if e.started.Load() {
+		return false
+	}
+	starting := e.config.Starting != nil && e.config.Starting()
+	e.started.Store(!starting)
+	return starting
+}
 
 // Drain turns readiness off and makes each answer the last of its connection. Requests are still served.
 func (e *Entry) Drain() {
