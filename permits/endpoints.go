@@ -3,6 +3,8 @@ package permits
 import (
 	"slices"
 	"time"
+
+	"colonnade/balance"
 )
 
 // endpoint is one endpoint and the permits held on it.
@@ -14,6 +16,8 @@ type endpoint struct {
 	index   int  // in Pool.order, or noIndex
 	removed bool // no longer of the pool; kept while permits are held
 	usable  bool
+
+	placements []*placement // for each policy and reason by which requests got it
 
 	beside    int       // requests that the engine has beside those of permits, see SetBeside
 	doubtful  bool      // as by ReportLife
@@ -40,6 +44,18 @@ func (e *endpoint) limit() int {
 		return 0
 	}
 	return e.Concurrency
+}
+
+// placement returns the one of permits for e by a policy and a reason.
+func (e *endpoint) placement(p balance.Policy, w balance.Why) *placement {
+	for _, known := range e.placements {
+		if known.policy == p && known.why == w {
+			return known
+		}
+	}
+	made := &placement{endpoint: e.ID, policy: p, why: w}
+	e.placements = append(e.placements, made)
+	return made
 }
 
 // serves reports whether a request can wait for e.

@@ -8,15 +8,18 @@ import (
 	"colonnade/fairqueue"
 )
 
-// Permit is the right to use one slot of one endpoint until Release. It is a value: copies are the same permit.
+// Permit is the right to use one slot of one endpoint until Release. It is a value: copies are the same permit. It has no more than four
+// words, so that it is passed in registers.
 type Permit struct {
-	state    *permitState
-	serial   uint64
+	state     *permitState
+	serial    uint64
+	placement *placement
+	queued    time.Duration
+}
+
+// placement is an endpoint, and why requests get it. It is made once for all such permits, and immutable.
+type placement struct {
 	endpoint string
-	queued   time.Duration
-	queueLen int
-	held     int
-	epoch    uint64
 	policy   balance.Policy
 	why      balance.Why
 }
@@ -29,15 +32,13 @@ type permitState struct {
 	at              int    // index in the pool's states
 	serial          uint64 // 0: no permit has it
 	endpoint        *endpoint
-	id              string // of the endpoint
+	placement       *placement
 	running         fairqueue.Running
 	granted         time.Duration
 	queued          time.Duration
 	queueLen        int
-	held            int            // slots of the endpoint taken right after the grant, see Permit.Held
-	epoch           uint64         // see Permit.Epoch
-	policy          balance.Policy // see Permit.Policy
-	why             balance.Why    // see Permit.Why
+	held            int    // slots of the endpoint taken right after the grant, see Permit.Held
+	epoch           uint64 // see Permit.Epoch
 	balance         *balance.Request
 	input           float64       // estimated cost of its input
 	reported        atomic.Uint64 // cost by the last Charge: the bits of a float64; the pool reads it while it is stored
@@ -47,26 +48,26 @@ type permitState struct {
 }
 
 // Endpoint returns the ID of the endpoint whose slot it is.
-func (t Permit) Endpoint() string { return t.endpoint }
+func (t Permit) Endpoint() string { return t.placement.endpoint }
 
 // Queued returns how long the request waited for the permit.
 func (t Permit) Queued() time.Duration { return t.queued }
 
-// QueueLenAtArrival returns how many requests were waiting when the request arrived, without it.
-func (t Permit) QueueLenAtArrival() int { return t.queueLen }
+// QueueLenAtArrival returns how many requests were waiting when the request arrived, without it. It must not be called after Release.
+func (t Permit) QueueLenAtArrival() int { return t.state.queueLen }
 
 // Held returns how many slots of the endpoint were taken right after the grant, including this one and those that other
-// pools had taken.
-func (t Permit) Held() int { return t.held }
+// pools had taken. It must not be called after Release.
+func (t Permit) Held() int { return t.state.held }
 
-// Epoch returns the epoch of the pool's fence in which the permit was granted, see [Fence.Renew].
-func (t Permit) Epoch() uint64 { return t.epoch }
+// Epoch returns the epoch of the pool's fence in which the permit was granted, see [Fence.Renew]. It must not be called after Release.
+func (t Permit) Epoch() uint64 { return t.state.epoch }
 
 // Policy returns the policy that has chosen the endpoint.
-func (t Permit) Policy() balance.Policy { return t.policy }
+func (t Permit) Policy() balance.Policy { return t.placement.policy }
 
 // Why returns why the request got this endpoint.
-func (t Permit) Why() balance.Why { return t.why }
+func (t Permit) Why() balance.Why { return t.placement.why }
 
 // Release gives the slot back. It must be called exactly once, when the engine no longer works on the request; a second
 // call panics. The account is charged the estimate, since the use is not known.
@@ -125,9 +126,9 @@ func (p *Pool) grantLocked(now time.Duration, c balance.Choice, r *balance.Reque
 	p.choices.count(p.config.Balance.Policy, c.Why)
 	p.serial++
 	p.grantTimeSum += float64(now)
-	s.serial, s.endpoint, s.id, s.granted = p.serial, e, e.ID, now
+	s.serial, s.endpoint, s.placement, s.granted = p.serial, e, e.placement(p.config.Balance.Policy, c.Why), now
 	s.queued, s.queueLen, s.held = 0, 0, e.Taken+e.held
-	s.epoch, s.policy, s.why, s.balance = p.epoch, p.config.Balance.Policy, c.Why, r
+	s.epoch, s.balance = p.epoch, r
 	s.input, s.blockedOnClient, s.abandoned, s.ended = s.running.Estimate().Input, 0, false, 0
 	if s.reported.Load() != 0 { // a load is cheaper than a store, and nearly always enough
 		s.reported.Store(0)
