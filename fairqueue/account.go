@@ -8,6 +8,7 @@ type account struct {
 	weight  float64
 	ownCap  int // its own cap; 0: none
 	held    [boundCount]int64
+	running int // requests, of all flows
 	learned learned
 	flows   [bandCount]flow
 
@@ -27,7 +28,11 @@ func (q *Queue) account(c *Claim) *account {
 
 // lookup is account without creating one: it returns nil for an account that is not known.
 func (q *Queue) lookup(c *Claim) *account {
-	a := q.accounts[c.Account]
+	a := q.latest
+	if a == nil || a.name != c.Account {
+		a = q.accounts[c.Account]
+		q.latest = a
+	}
 	if a != nil && (a.weight != c.Weight || a.ownCap != c.Concurrent) {
 		q.update(a, c)
 	}
@@ -54,14 +59,6 @@ func (q *Queue) update(a *account, c *Claim) {
 	}
 	a.weight, a.ownCap = c.Weight, c.Concurrent
 	q.reindex(a)
-}
-
-func (a *account) running() int {
-	n := 0
-	for i := range a.flows {
-		n += a.flows[i].running
-	}
-	return n
 }
 
 // heldPerWeight is how much of a bound a holds for its weight.

@@ -31,7 +31,7 @@ func (q *Queue) AtLimit(c Claim) bool {
 
 func (q *Queue) atLimit(a *account, ownCap int) bool {
 	n := q.bindingCap(ownCap)
-	return n > 0 && a.running() >= n
+	return n > 0 && a.running >= n
 }
 
 // ObserveHold records how long a request that ends has held its slot, while the mean of all requests is mean. It is
@@ -69,5 +69,5 @@ func (q *Queue) stretch(a *account, ownCap int) float64 {
 // atCap reports whether a runs as many requests as it may.
 func (q *Queue) atCap(a *account) bool {
 	n := q.effectiveCap(a.ownCap)
-	return n > 0 && a.running() >= n
+	return n > 0 && a.running >= n
 }

@@ -12,6 +12,9 @@ func (q *Queue) Check() error {
 	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf("fairqueue: "+format, args...)) }
 	var held [boundCount]int64
 	var bands [bandCount]band
+	if a := q.latest; a != nil && q.accounts[a.name] != a {
+		fail("account %q was looked up last and is not known", a.name)
+	}
 	for name, a := range q.accounts {
 		if a.name != name {
 			fail("account %q is stored as %q", a.name, name)
@@ -72,7 +75,7 @@ func (b *band) check(name Band, counted *band, fail failFunc) {
 
 func (q *Queue) checkAccount(a *account, fail failFunc) {
 	var held [boundCount]int64
-	capped := q.atCap(a)
+	capped, running := q.atCap(a), 0
 	for i := range a.flows {
 		f := &a.flows[i]
 		if f.account != a || f.band != &q.bands[i] || f.running < 0 {
@@ -83,9 +86,10 @@ func (q *Queue) checkAccount(a *account, fail failFunc) {
 		}
 		f.checkItems(&held, fail)
 		f.checkPlaces(capped, fail)
+		running += f.running
 	}
-	if held != a.held {
-		fail("account %q holds %v, counted %v", a.name, a.held, held)
+	if held != a.held || running != a.running {
+		fail("account %q holds %v and runs %d, counted %v and %d", a.name, a.held, a.running, held, running)
 	}
 }
 
@@ -93,13 +97,13 @@ func (q *Queue) checkIdle(fail failFunc) {
 	n := 0
 	for a := q.idle.first; a != nil; a = a.idleNext {
 		n++
-		if !a.idle || q.accounts[a.name] != a || a.held[requests] > 0 || a.running() > 0 {
-			fail("account %q is in the idle list with %d waiting and %d running", a.name, a.held[requests], a.running())
+		if !a.idle || q.accounts[a.name] != a || a.held[requests] > 0 || a.running > 0 {
+			fail("account %q is in the idle list with %d waiting and %d running", a.name, a.held[requests], a.running)
 		}
 	}
 	all := 0
 	for _, a := range q.accounts {
-		if a.held[requests] == 0 && a.running() == 0 {
+		if a.held[requests] == 0 && a.running == 0 {
 			all++
 		}
 	}

@@ -45,11 +45,11 @@ func (l *idleList) remove(a *account) {
 // retire follows the end of something of a: if a is idle now, it joins the idle list, and accounts that need not be kept
 // are forgotten. It is O(1) amortised: a map that shrinks costs O(1) for each account that has left.
 func (q *Queue) retire(a *account) {
-	if a.held[requests] > 0 || a.running() > 0 {
+	if a.held[requests] > 0 || a.running > 0 {
 		return
 	}
 	q.idle.push(a)
-	if q.idle.n == len(q.accounts) {
+	if q.idle.n > 2*maxIdleKept && q.idle.n == len(q.accounts) {
 		q.trimIdle()
 	}
 	for range idleScan {
@@ -78,6 +78,7 @@ func (q *Queue) hasLead(a *account) bool {
 
 func (q *Queue) forget(a *account) {
 	delete(q.accounts, a.name)
+	q.latest = nil
 	if q.mapPeak > smallMap && len(q.accounts) < q.mapPeak/4 { // Go's maps do not shrink
 		kept := make(map[string]*account, len(q.accounts))
 		for name, a := range q.accounts {
@@ -89,11 +90,8 @@ func (q *Queue) forget(a *account) {
 
 // trimIdle forgets all but the last maxIdleKept accounts when all are idle, and so none is ahead.
 func (q *Queue) trimIdle() {
-	if q.idle.n <= 2*maxIdleKept {
-		return
-	}
 	all := q.idle
-	q.idle, q.accounts, q.mapPeak = idleList{}, map[string]*account{}, maxIdleKept
+	q.idle, q.accounts, q.latest, q.mapPeak = idleList{}, map[string]*account{}, nil, maxIdleKept
 	first := all.last
 	for range maxIdleKept - 1 {
 		first = first.idlePrev

@@ -66,6 +66,7 @@ func (q *Queue) Finish(r *Running, used float64) {
 	waits := f.account.held[requests] > 0
 	wasCapped := waits && q.atCap(f.account)
 	f.running--
+	f.account.running--
 	f.band.running--
 	if used >= 0 {
 		used = min(used, maxCost)
@@ -98,6 +99,7 @@ func (f *flow) serve(r *Running) {
 	f.fresh = false
 	b.maxS = max(b.maxS, f.s)
 	f.running++
+	f.account.running++
 	b.running++
 }
 

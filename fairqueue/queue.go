@@ -11,7 +11,8 @@ type Queue struct {
 	config   Config
 	share    int // MaxShare in items; 0: no cap
 	accounts map[string]*account
-	mapPeak  int // most accounts since their map was made
+	latest   *account // of accounts, by the last lookup; nil: not known
+	mapPeak  int      // most accounts since their map was made
 	idle     idleList
 	bands    [bandCount]band
 	held     [boundCount]int64 // by all items

@@ -47,7 +47,7 @@ func (a Account) AtLimit() bool { return a.queue.atLimit(a.account, a.account.ow
 func (a Account) Waiting() int { return int(a.account.held[requests]) }
 
 // Running returns the number of requests running.
-func (a Account) Running() int { return a.account.running() }
+func (a Account) Running() int { return a.account.running }
 
 // Bytes returns what the items waiting hold.
 func (a Account) Bytes() int64 { return a.account.held[bytes] }
