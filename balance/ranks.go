@@ -9,6 +9,7 @@ import (
 type ranks struct {
 	shares []float64 // of an endpoint with a free slot: of its slots, by weight, what is taken with one more request; never: it has none
 	least  []float64 // of a group: at most the least of its shares
+	low    float64   // at most the least of all shares
 	rooms  []float64 // the part of the slots that is free with one more request, without weights; nil: Score is not the policy
 	open   bitset    // endpoints with a free slot
 	up     bitset    // endpoints that are up; nil: the policy does not go by a ring
@@ -27,6 +28,7 @@ func newRanks(endpoints int) ranks {
 	r := ranks{
 		shares:  make([]float64, endpoints),
 		least:   make([]float64, groupsOf(endpoints)),
+		low:     never,
 		open:    newBitset(endpoints),
 		changed: slices.Repeat([]uint64{1}, groupsOf(endpoints)),
 		faster:  slices.Repeat([]uint64{1}, groupsOf(endpoints)),
@@ -65,7 +67,12 @@ func (b *Balancer) rank(at int) {
 	}
 	if share < was {
 		g := at / groupSize
-		b.ranks.least[g] = min(b.ranks.least[g], share)
+		if share < b.ranks.least[g] {
+			b.ranks.least[g] = share
+		}
+		if share < b.ranks.low {
+			b.ranks.low = share
+		}
 		b.ranks.changed[g]++
 		if was == never {
 			b.ranks.faster[g]++

@@ -34,6 +34,9 @@ func (s bitset) next(from, to int, barred []bool) int {
 // chooseLeastLoaded returns the endpoint that is open and would be least loaded with one more request.
 func (b *Balancer) chooseLeastLoaded(barred []bool) Choice {
 	best, least, r, t := None, never, &b.ranks, b.turn()
+	if b.totals.open > 0 && r.shares[t.next] <= r.low && (barred == nil || !barred[t.next]) {
+		return Choice{At: t.next, Prefers: None, Why: Load} // as a rule while few slots are taken: none has a lesser share
+	}
 	for k := 0; k <= t.groups; k++ {
 		g := t.group(k)
 		if t.whole(k) && r.least[g] >= least {
@@ -52,6 +55,9 @@ func (b *Balancer) chooseLeastLoaded(barred []bool) Choice {
 		if t.whole(k) {
 			r.least[g] = low
 		}
+	}
+	if barred == nil {
+		r.low = least
 	}
 	return Choice{At: best, Prefers: None, Why: Load}
 }
