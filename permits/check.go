@@ -3,7 +3,6 @@ package permits
 import (
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 )
@@ -60,7 +59,7 @@ type failFunc = func(format string, args ...any)
 
 // checkPermitsLocked checks that what is held on each endpoint is what was granted and not released.
 func (p *Pool) checkPermitsLocked(fail failFunc) {
-	held, total, grants := map[*endpoint]int{}, 0, 0.0
+	held, total, grants := map[*endpoint]int{}, 0, time.Duration(0)
 	for i, s := range p.states {
 		if s.at != i || (s.serial != 0) != (i < p.heldLocked()) {
 			fail("state %d, of permit %d, has index %d, and %d are held", i, s.serial, s.at, p.heldLocked())
@@ -68,14 +67,14 @@ func (p *Pool) checkPermitsLocked(fail failFunc) {
 		if s.serial != 0 {
 			held[s.endpoint]++
 			total++
-			grants += float64(s.granted)
+			grants += s.granted
 		}
 	}
 	if total != p.heldLocked() || total != p.queue.Running() {
 		fail("%d granted, %d released, %d run; but of %d states %d are held",
 			p.serial, p.released, p.queue.Running(), len(p.states), total)
 	}
-	if math.Abs(grants-p.grantTimeSum) > 1e-6*max(1, grants) {
+	if grants != p.grantTimeSum {
 		fail("the instants of grant of %d permits add up to %v, counted %v", total, p.grantTimeSum, grants)
 	}
 	for id, e := range p.endpoints {

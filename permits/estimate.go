@@ -28,7 +28,7 @@ func (p *Pool) estimatedHoldLocked(now time.Duration) float64 {
 	if n == 0 {
 		return configured
 	}
-	running := float64(p.heldLocked())*float64(now) - p.grantTimeSum
+	running := float64(time.Duration(p.heldLocked())*now - p.grantTimeSum) // exact, even if both overflow
 	seen := min(1, 2*n/float64(max(p.limit, 1)))
 	return (1-seen)*configured + seen*(p.holds.mean+uncertainty*running/n)
 }

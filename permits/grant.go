@@ -107,10 +107,7 @@ func (s *permitState) release(serial uint64, o outcome) {
 	s.running = fairqueue.Running{}
 	p.returnStateLocked(s)
 	p.released++
-	p.grantTimeSum -= float64(s.granted)
-	if p.heldLocked() == 0 {
-		p.grantTimeSum = 0 // or rounding errors would accumulate
-	}
+	p.grantTimeSum -= s.granted
 	p.forgetLocked(e)
 	p.dispatchLocked(p.presentLocked(now))
 }
@@ -125,7 +122,7 @@ func (p *Pool) grantLocked(now time.Duration, c balance.Choice, r *balance.Reque
 	p.balancer.Granted(now, c.At, r)
 	p.choices.count(p.config.Balance.Policy, c.Why)
 	p.serial++
-	p.grantTimeSum += float64(now)
+	p.grantTimeSum += now
 	s.serial, s.endpoint, s.placement, s.granted = p.serial, e, e.placement(p.config.Balance.Policy, c.Why), now
 	s.queued, s.queueLen, s.held = 0, 0, e.Taken+e.held
 	s.epoch, s.balance = p.epoch, r

@@ -44,8 +44,8 @@ type Pool struct {
 	serial       uint64         // of the last permit; also the number of permits granted
 	released     uint64         // permits released
 	refused      map[Reason]uint64
-	choices      choices // of the endpoints of all grants
-	grantTimeSum float64 // sum of the instants of grant of the permits held, in nanoseconds
+	choices      choices       // of the endpoints of all grants
+	grantTimeSum time.Duration // sum of the instants of grant of the permits held, modulo 2^64
 
 	dispatchedAt   time.Duration // instant of the dispatch under way, for acceptLocked
 	fullTotal      time.Duration // with slots but none free, before fullSince
