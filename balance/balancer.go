@@ -114,9 +114,14 @@ func (b *Balancer) Resize(at, slots int) {
 // Update says how busy an endpoint is.
 func (b *Balancer) Update(at int, s State) {
 	e := &b.endpoints[at]
-	b.totals.count(e, -1)
-	e.State = s
-	b.totals.count(e, 1)
+	if e.Up && s.Up && e.Free > 0 && s.Free > 0 { // as a rule only the load has changed
+		b.totals.load += s.Load - e.Load
+		e.State = s
+	} else {
+		b.totals.count(e, -1)
+		e.State = s
+		b.totals.count(e, 1)
+	}
 	b.rank(at)
 }
 
@@ -158,7 +163,10 @@ func (b *Balancer) Granted(now Instant, at int, r *Request) {
 	if b.config.Policy == WeightedRoundRobin {
 		b.grantWeighted(at)
 	}
-	if r != nil && r.Adapter != "" {
+	if r == nil {
+		return
+	}
+	if r.Adapter != "" {
 		b.adapters.granted(b.endpoints[at].learned, r.Adapter)
 	}
 	b.notePrompt(now, at, r)
@@ -167,15 +175,18 @@ func (b *Balancer) Granted(now Instant, at int, r *Request) {
 // Released says that a request that was granted a slot of an endpoint has ended. The endpoint may have another index by now, or be gone;
 // then at is None.
 func (b *Balancer) Released(at int, id string, r *Request) {
-	if r == nil || r.Adapter == "" {
-		return
+	if r != nil && r.Adapter != "" {
+		b.releasedAdapter(at, id, r.Adapter)
 	}
+}
+
+func (b *Balancer) releasedAdapter(at int, id, adapter string) {
 	l := b.adapters.gone[id]
 	if at != None {
 		l = b.endpoints[at].learned
 	}
 	if l != nil {
-		b.adapters.released(l, r.Adapter)
+		b.adapters.released(l, adapter)
 	}
 }
 

@@ -342,7 +342,7 @@ func (b *Balancer) wouldFit(at int) bool {
 
 // notePrompt notes that an endpoint has got a prompt.
 func (b *Balancer) notePrompt(now Instant, at int, r *Request) {
-	if r == nil || len(r.Blocks) == 0 || !b.config.usesIndex() {
+	if len(r.Blocks) == 0 || !b.config.usesIndex() {
 		return
 	}
 	owner := b.endpoints[at].learned

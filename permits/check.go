@@ -108,6 +108,9 @@ func (p *Pool) checkSlotsLocked(fail failFunc) {
 			responsive += e.limit()
 		}
 		free += e.free()
+		if e.counted != e.free() {
+			fail("endpoint %q has %d free, counted %d", e.ID, e.free(), e.counted)
+		}
 	}
 	if limit != p.limit || responsive != p.responsive || free != p.free {
 		fail("limit %d, of which %d respond, and %d free; counted %d, %d and %d", p.limit, p.responsive, p.free, limit, responsive, free)

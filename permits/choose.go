@@ -11,6 +11,9 @@ const maxDeclined = 16
 
 // chooseLocked returns the endpoint for a request that avoids these IDs; its index is balance.None if no slot is free for it.
 func (p *Pool) chooseLocked(now time.Duration, r *balance.Request, avoid []string, excluded *Exclusions) balance.Choice {
+	if len(avoid) == 0 && excluded.none() {
+		return p.balancer.Choose(now, r, nil)
+	}
 	return p.balancer.Choose(now, r, p.barredLocked(avoid, excluded))
 }
 
@@ -66,11 +69,15 @@ func (p *Pool) offerRing(es []Endpoint, c *balance.Config) {
 	p.mu.Unlock()
 }
 
-// updateBalanceLocked says how busy an endpoint is, after it has changed.
-func (p *Pool) updateBalanceLocked(e *endpoint) {
-	if e.index != noIndex {
-		p.balancer.Update(e.index, balance.State{Load: e.load(), Free: e.free(), Up: e.usable && !e.Draining && e.Concurrency > 0})
+// updateLocked counts the free slots of an endpoint that has changed, and tells the balancer how busy it is.
+func (p *Pool) updateLocked(e *endpoint) {
+	if e.index == noIndex {
+		return
 	}
+	free := e.free()
+	p.free += free - e.counted
+	e.counted = free
+	p.balancer.Update(e.index, balance.State{Load: e.load(), Free: free, Up: e.usable && !e.Draining && e.Concurrency > 0})
 }
 
 // declineLocked reports whether a request that waits declines the endpoint of a choice, since it prefers another. It does so

@@ -130,9 +130,6 @@ const permitsPerCharge = 4
 
 // chargeSomeLocked charges the next few permits for what they have cost by now beyond their estimate.
 func (p *Pool) chargeSomeLocked(now time.Duration) {
-	if p.config.Cost == ByRequests {
-		return
-	}
 	held := p.states[:p.heldLocked()]
 	for range min(permitsPerCharge, len(held)) {
 		p.nextCharge++

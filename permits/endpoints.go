@@ -11,6 +11,7 @@ import (
 type endpoint struct {
 	Endpoint
 	held    int
+	counted int  // free, as Pool.free has it
 	own     int  // permits that may be granted here: Concurrency without Taken, none while Withheld or Draining
 	maxHeld int  // permits that may be held: Concurrency, or as many as were held when that became less; see Check
 	index   int  // in Pool.order, or noIndex
@@ -208,7 +209,7 @@ func (p *Pool) SetBeside(id string, requests int) {
 	defer p.mu.Unlock()
 	if e := p.endpoints[id]; e != nil {
 		e.beside = min(max(requests, 0), 1<<20)
-		p.updateBalanceLocked(e)
+		p.updateLocked(e)
 	}
 }
 

@@ -97,11 +97,9 @@ func (s *permitState) release(serial uint64, o outcome) {
 	}
 	p.settleLocked(now, s, o)
 	e := s.endpoint
-	p.free -= e.free() // may stay as it is: the endpoint can be over its limit, unusable, full or removed by now
 	e.held--
 	e.maxHeld = max(e.Concurrency, e.held)
-	p.free += e.free()
-	p.updateBalanceLocked(e)
+	p.updateLocked(e) // which may free no slot: the endpoint can be over its limit, unusable, full or removed by now
 	p.balancer.Released(e.index, e.ID, s.balance)
 	s.serial, s.endpoint, s.balance = 0, nil, nil
 	s.running = fairqueue.Running{}
@@ -117,8 +115,7 @@ func (s *permitState) release(serial uint64, o outcome) {
 func (p *Pool) grantLocked(now time.Duration, c balance.Choice, r *balance.Request, s *permitState) {
 	e := p.order[c.At]
 	e.held++
-	p.free--
-	p.updateBalanceLocked(e)
+	p.updateLocked(e)
 	p.balancer.Granted(now, c.At, r)
 	p.choices.count(p.config.Balance.Policy, c.Why)
 	p.serial++
@@ -143,9 +140,10 @@ func (p *Pool) nextStateLocked() *permitState {
 
 // returnStateLocked moves the state of a permit that ends behind those that are held.
 func (p *Pool) returnStateLocked(s *permitState) {
-	last := p.states[p.heldLocked()-1]
-	p.states[s.at], p.states[last.at] = last, s
-	s.at, last.at = last.at, s.at
+	if last := p.states[p.heldLocked()-1]; last != s {
+		p.states[s.at], p.states[last.at] = last, s
+		s.at, last.at = last.at, s.at
+	}
 }
 
 // dispatchLocked hands free slots to waiters, until there are no more slots, or no waiter that could use one. Every change
@@ -158,7 +156,9 @@ func (p *Pool) dispatchLocked(now time.Duration) {
 		return
 	}
 	p.blocked = false
-	p.chargeSomeLocked(now) // first: what runs now decides who is next
+	if p.config.Cost == ByTokens {
+		p.chargeSomeLocked(now) // first: what runs now decides who is next
+	}
 	for p.free > 0 && p.queue.Len() > 0 {
 		it, running := p.queue.Next(p.began.Add(now), p.accept)
 		if it == nil {

@@ -157,8 +157,8 @@ func (p *Pool) recountLocked() {
 		if !e.doubtful {
 			p.responsive += e.limit()
 		}
-		p.free += e.free()
-		p.updateBalanceLocked(e)
+		e.counted = 0
+		p.updateLocked(e)
 	}
 }
 
