@@ -175,7 +175,7 @@ func IncidentID(worker, boot string, number int) string {
 
 // EventID derives the id of an event from what the event is about. The same values give the same id, by which a reader removes events
 // that were delivered twice; different permits and requests have different ones. process names the process that logs the event, and
-// number counts its permits. For KindRequest the number is 0 and the node suffices, since an entry makes the request id at random.
+// number counts its permits. An entry, which makes the request's id at random, makes that of its event so, too.
 func EventID(requestID, process string, number int, kind Kind) string {
 	var room [256]byte
 	b := append(room[:0], requestID...)

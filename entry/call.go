@@ -7,7 +7,6 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"colonnade/analytics"
 	"colonnade/analytics/capture"
 	"colonnade/fleet"
 	"colonnade/forwarding/hop"
@@ -19,6 +18,9 @@ import (
 	"colonnade/openai"
 	"colonnade/tracing"
 )
+
+// idSize is the size of ids of requests and of their events, in bytes.
+const idSize = 16
 
 // reservedForReturn is the least part of a deadline that an entry keeps for the way back to the client; see [call.reserved].
 const reservedForReturn = 50 * time.Millisecond
@@ -83,12 +85,12 @@ type call struct {
 
 // newCall begins a request that arrives now; close must follow.
 func (e *Entry) newCall(rc *fasthttp.RequestCtx, now time.Time) *call {
-	var random [16]byte
+	var random [2 * idSize]byte
 	_, _ = rand.Read(random[:]) // does not fail since Go 1.24
-	id := hex.EncodeToString(random[:])
+	ids := hex.EncodeToString(random[:])
 	return &call{
-		Request: e.inflight.Begin(), entry: e, rc: rc, id: id, arrived: now,
-		eventID: analytics.EventID(id, e.config.Node, 0, analytics.KindRequest),
+		Request: e.inflight.Begin(), entry: e, rc: rc, arrived: now,
+		id: ids[:len(ids)/2], eventID: ids[len(ids)/2:],
 	}
 }
 

@@ -338,10 +338,12 @@ func (c *call) handleResult(to *attempt, answer *peer.Answer, err error) bool {
 // served notes the answer of the colo that serves the request.
 func (c *call) served(at attempt, answer *peer.Answer) {
 	c.endpointReason = answer.EndpointReason
-	colo, node := hop.SplitNodeName(answer.ServedBy)
-	if visited, ok := c.attempts.visited(at, colo, node); ok && len(answer.Visits) > 0 {
-		at = visited
-		c.noteVisit(colo, node)
+	if len(answer.Visits) > 0 {
+		colo, node := hop.SplitNodeName(answer.ServedBy)
+		if visited, ok := c.attempts.visited(at, colo, node); ok {
+			at = visited
+			c.noteVisit(colo, node)
+		}
 	}
 	c.colo = at.Colo.Name
 	c.entry.budget.Charge(answer.RetriesMade)

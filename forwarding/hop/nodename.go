@@ -1,6 +1,10 @@
 package hop
 
-import "strings"
+import (
+	"strings"
+
+	"colonnade/internal/ascii"
+)
 
 // NodeNamesProtocol is the first protocol between nodes in which the audience of a token, and the servers that it has visited, are named
 // COLO/NODE ([NodeName]). Names of nodes are unique in a colo only. A sender uses the name of the node alone if the receiver's protocol is
@@ -24,17 +28,19 @@ const maxName = 128
 
 // isPlainName reports whether s can be the name of a colo or of a node.
 func isPlainName(s string) bool {
-	return s != "" && len(s) <= maxName && isAlphanumeric(rune(s[0])) && !strings.ContainsFunc(s, func(r rune) bool {
-		return !isAlphanumeric(r) && !strings.ContainsRune("._:@+-", r)
-	})
+	if s == "" || len(s) > maxName || !ascii.IsAlphanumeric(s[0]) {
+		return false
+	}
+	for i := range len(s) {
+		if !ascii.IsAlphanumeric(s[i]) && strings.IndexByte("._:@+-", s[i]) < 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // IsNodeName reports whether s is COLO/NODE.
 func IsNodeName(s string) bool {
 	colo, node := SplitNodeName(s)
 	return isPlainName(colo) && isPlainName(node)
-}
-
-func isAlphanumeric(r rune) bool {
-	return '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
 }

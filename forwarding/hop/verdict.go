@@ -278,8 +278,10 @@ func (l Load) String() string {
 
 // ParseLoad parses the header's value.
 func ParseLoad(s string) (Load, error) {
-	var l Load
-	for field := range strings.SplitSeq(s, ";") {
+	l, rest := Load{}, s
+	for more := true; more; {
+		var field string
+		field, rest, more = strings.Cut(rest, ";")
 		name, value, _ := strings.Cut(field, "=")
 		n, err := strconv.ParseInt(value, 10, 32)
 		if err != nil {

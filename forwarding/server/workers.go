@@ -15,10 +15,10 @@ type workers struct {
 	serve   func(linkedStream)
 	running sync.WaitGroup
 
-	mu       sync.Mutex         // guards the fields below
+	mu       sync.Mutex          // guards the fields below
 	idle     []chan linkedStream // of idle workers, the last one at the end; none ends one
-	unneeded int                // how many of them, from the begin, were idle since the last sweep
-	timer    *time.Timer        // calls sweep; nil = it does not run
+	unneeded int                 // how many of them, from the begin, were idle since the last sweep
+	timer    *time.Timer         // calls sweep; nil = it does not run
 	closed   bool
 }
 
