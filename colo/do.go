@@ -164,11 +164,8 @@ func (c *call) resolve() *refusal {
 	}
 	if d := c.request.Described; d != nil {
 		c.body = *d
-	} else {
-		var e *openai.Error
-		if c.body, e = openai.PeekRoute(c.request.Route, c.request.Field("Content-Type"), c.raw); e != nil {
-			return &refusal{err: e, verdict: hop.Verdict{Kind: hop.VerdictError, Final: true}}
-		}
+	} else if e := c.body.Peek(c.request.Route, c.request.Field("Content-Type"), c.raw); e != nil {
+		return &refusal{err: e, verdict: hop.Verdict{Kind: hop.VerdictError, Final: true}}
 	}
 	if c.request.Route.API == openai.Generate && c.model.Adapter != "" {
 		return c.refusalFor(admission.Lack{Path: c.request.Route.Path}, 0) // the engine would answer with the base model, since the path names none

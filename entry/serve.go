@@ -162,7 +162,7 @@ func (c *call) receive(t *fleet.Table) *openai.Error {
 	if err != nil {
 		return err
 	}
-	if c.body, err = openai.PeekRoute(c.route, c.contentType(), c.raw); err != nil {
+	if err = c.body.Peek(c.route, c.contentType(), c.raw); err != nil {
 		return err
 	}
 	if c.body.Stream && !c.rc.Request.Header.IsHTTP11() {

@@ -167,56 +167,77 @@ func nativeFieldOf(key []byte) field {
 	return 0
 }
 
-// Peek is [PeekRoute] for the first path of an API.
-func Peek(api API, contentType string, body []byte) (Body, *Error) {
+// Peek is [Body.Peek] for the first path of an API.
+func Peek(api API, contentType string, body []byte) (described Body, err *Error) {
+	row := &pathRow{api: api}
 	for i := range paths {
-		if row := &paths[i]; row.api == api {
-			return peek(row, contentType, body)
+		if paths[i].api == api {
+			row = &paths[i]
+			break
 		}
 	}
-	return peek(&pathRow{api: api}, contentType, body)
+	err = described.peek(row, contentType, body)
+	return described, err
 }
 
-// PeekRoute passes over a request's body once, checks it, and returns its description. contentType is the header's value; an
-// empty one means JSON. Forms are accepted where the API has them. The body must not be compressed.
-func PeekRoute(route Route, contentType string, body []byte) (Body, *Error) {
-	if row := rowsByPath[route.Path]; row != nil {
-		return peek(row, contentType, body)
+// Peek passes over a request's body once, checks it, and makes b its description, which is empty after an error. contentType is the header's
+// value; an empty one means JSON. Forms are accepted where the API has them. The body must not be compressed.
+func (b *Body) Peek(route Route, contentType string, body []byte) *Error {
+	row := rowsByPath[route.Path]
+	if row == nil {
+		row = &pathRow{api: route.API}
 	}
-	return peek(&pathRow{api: route.API}, contentType, body)
+	return b.peek(row, contentType, body)
 }
 
-func peek(row *pathRow, contentType string, body []byte) (Body, *Error) {
+func (b *Body) peek(row *pathRow, contentType string, body []byte) *Error {
+	err := b.read(row, contentType, body)
+	if err != nil {
+		*b = Body{}
+	}
+	return err
+}
+
+func (b *Body) read(row *pathRow, contentType string, body []byte) *Error {
 	api := row.api
 	if (api == Transcriptions || api == Images) && isForm(contentType) {
-		return peekForm(contentType, body)
+		return b.readForm(contentType, body)
 	}
 	if contentType != "" && !isJSON(contentType) && !(row.dialect == DialectOllama && isUntyped(contentType)) {
-		return Body{}, InvalidRequest("", "the content type %q is not supported here: send application/json in UTF-8",
+		return InvalidRequest("", "the content type %q is not supported here: send application/json in UTF-8",
 			Cut(contentType))
 	}
-	p := peeker{scan: scan{b: body}, api: api, unnamed: row.unnamed}
-	p.body.usage = api == Chat || api == Completions
-	p.body.completions = api == Completions || api == Infill || api == LlamaCompletions
-	p.body.separate = api == LlamaCompletions // /infill has one prompt
-	p.body.Stream = row.streams == byDefault
+	*b = Body{}
+	b.usage = api == Chat || api == Completions
+	b.completions = api == Completions || api == Infill || api == LlamaCompletions
+	b.separate = api == LlamaCompletions // /infill has one prompt
+	b.Stream = row.streams == byDefault
+	p := peeker{scan: scan{b: body}, api: api, unnamed: row.unnamed, body: b}
 	if !p.object() {
-		return Body{}, p.problem()
+		return p.problem()
 	}
 	if row.streams == always || row.streams == never {
-		p.body.Stream = row.streams == always
+		b.Stream = row.streams == always
 	}
 	if p.fileURL {
-		p.body.EngineFields |= EngineFieldsNamed([]string{FileURLs})
+		b.EngineFields |= EngineFieldsNamed([]string{FileURLs})
 	}
-	return p.body, nil
+	return nil
+}
+
+// readForm is a function of its own since its memory would be on the stack of each request.
+//
+//go:noinline
+func (b *Body) readForm(contentType string, body []byte) (err *Error) {
+	*b, err = peekForm(contentType, body)
+	return err
 }
 
 type peeker struct {
 	scan
 	api     API
 	unnamed bool // the body may lack a model
-	body    Body
+	body    *Body
 	seen    fieldSet
 	err     *Error // an error that is not one of syntax
 }

@@ -22,7 +22,7 @@ func native(t *testing.T, path string) openai.Route {
 
 func peekNative(t *testing.T, path, body string) (openai.Body, *openai.Error) {
 	t.Helper()
-	return openai.PeekRoute(native(t, path), jsonType, []byte(body))
+	return peekRoute(native(t, path), jsonType, []byte(body))
 }
 
 // Ollama streams unless a body says otherwise, TGI by the path, and others on request.
@@ -70,7 +70,7 @@ func TestUntypedBodies(t *testing.T) {
 			t.Fatal(err)
 		}
 		for contentType, fine := range types {
-			if _, err := openai.PeekRoute(route, contentType, []byte(`{"model":"m","messages":[]}`)); (err == nil) != fine {
+			if _, err := peekRoute(route, contentType, []byte(`{"model":"m","messages":[]}`)); (err == nil) != fine {
 				t.Errorf("%s with %q: %v", path, contentType, err)
 			}
 		}
@@ -245,7 +245,7 @@ func FuzzPeekNative(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, at uint8, body []byte) {
 		path := nativePaths[int(at)%len(nativePaths)]
-		peeked, err := openai.PeekRoute(native(t, path), jsonType, body)
+		peeked, err := peekRoute(native(t, path), jsonType, body)
 		if err != nil {
 			return
 		}
@@ -274,4 +274,9 @@ func FuzzPeekNative(f *testing.F) {
 			t.Fatalf("%q became %q", body, out)
 		}
 	})
+}
+
+func peekRoute(route openai.Route, contentType string, body []byte) (described openai.Body, err *openai.Error) {
+	err = described.Peek(route, contentType, body)
+	return described, err
 }

@@ -62,17 +62,17 @@ func TestStalledReaderHoldsOneWindow(t *testing.T) {
 // Peek leaves what it returns, and waits for it up to the deadline. WriteLast sends bytes and the end together.
 func TestPeekAndWriteLast(t *testing.T) {
 	p := newPair(t, func(s *link.Stream) {
-		switch first, err := s.Peek(); {
+		switch first, arrived, err := s.Peek(); {
 		case first == 's':
 			return
-		case err != nil || first != 'a':
-			t.Errorf("the first byte is %q, %v", first, err)
+		case err != nil || first != 'a' || arrived != len("ab"):
+			t.Errorf("the first byte of %d is %q, %v", arrived, first, err)
 		}
 		rest, err := io.ReadAll(s)
 		if err != nil || string(rest) != "ab" {
 			t.Errorf("behind Peek, %q was left, %v", rest, err)
 		}
-		if _, err := s.Peek(); !errors.Is(err, io.EOF) {
+		if _, _, err := s.Peek(); !errors.Is(err, io.EOF) {
 			t.Errorf("Peek at the end: %v", err)
 		}
 		if err := s.WriteLast([]byte("answer")); err != nil {
@@ -88,7 +88,7 @@ func TestPeekAndWriteLast(t *testing.T) {
 	}
 	late := p.open(t, "s", false)
 	_ = late.SetReadDeadline(time.Now().Add(-time.Second))
-	if _, err := late.Peek(); !errors.Is(err, os.ErrDeadlineExceeded) {
+	if _, _, err := late.Peek(); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("Peek behind its deadline: %v", err)
 	}
 }

@@ -31,22 +31,22 @@ func (s *Stream) Await() error {
 	}
 }
 
-// Peek waits as Await does, and returns the first byte to be read.
-func (s *Stream) Peek() (byte, error) {
+// Peek waits as Await does, and returns the first byte to be read, and how many have arrived.
+func (s *Stream) Peek() (first byte, arrived int, err error) {
 	if err := s.Await(); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.closed:
-		return 0, net.ErrClosed
+		return 0, 0, net.ErrClosed
 	case s.in != nil:
-		return s.in.bytes[s.in.next], nil
+		return s.in.bytes[s.in.next], len(s.in.bytes) - s.in.next, nil
 	case s.ended:
-		return 0, io.EOF
+		return 0, 0, io.EOF
 	}
-	return 0, s.err
+	return 0, 0, s.err
 }
 
 // before returns an error if a deadline has passed, or else the time unless there is no deadline.

@@ -41,19 +41,22 @@ const maxExchangeMemory = 16 << 10
 // serveStream serves the exchange of a stream, and closes it.
 func (s *Server) serveStream(of linkedStream) {
 	_ = of.SetReadDeadline(time.Now().Add(readTimeout))
-	first, err := of.Peek()
+	first, arrived, err := of.Peek()
 	if err != nil || !hop.IsBinaryHead(first) || s.handleExchange == nil {
 		_ = s.http.ServeConn(newStreamConn(of))
 		return
 	}
-	s.serveExchange(of)
+	s.serveExchange(of, arrived)
 }
 
-func (s *Server) serveExchange(of linkedStream) {
+// serveExchange serves an exchange of which so many bytes have arrived, usually all of the request.
+func (s *Server) serveExchange(of linkedStream, arrived int) {
 	memory := s.exchanges.Get().(*exchangeMemory)
 	memory.conn.carry(of)
 	x := &memory.exchange
-	*x = Exchange{wire: binaryExchange{conn: &memory.conn, memory: memory, input: memory.input, output: memory.output}}
+	*x = Exchange{}
+	x.wire.conn, x.wire.memory = &memory.conn, memory
+	x.wire.input, x.wire.output = slices.Grow(memory.input, arrived), memory.output
 	if err := x.readHead(); err != nil {
 		s.logger.Debug("cannot read a binary head", "from", of.RemoteAddr().String(), "error", err)
 		TruncateOnClose(x.wire.conn)
@@ -134,13 +137,10 @@ func (x *Exchange) readHead() error {
 	return err
 }
 
-// minInput is how many bytes a read has room for.
-const minInput = 2 << 10
-
 // fill reads until n bytes have arrived.
 func (x *binaryExchange) fill(n int) error {
 	for len(x.input) < n {
-		x.input = slices.Grow(x.input, max(n, minInput)-len(x.input))
+		x.input = slices.Grow(x.input, n-len(x.input))
 		read, err := x.conn.linked.Read(x.input[len(x.input):cap(x.input)])
 		x.input = x.input[:len(x.input)+read]
 		if err != nil && len(x.input) < n {
