@@ -125,7 +125,10 @@ func TestRequestsOverALink(t *testing.T) {
 func TestRefusedLinks(t *testing.T) {
 	s := startServer(t)
 	good := s.linkToken("entry-1")
-	forwardtest.OpenLink(t, s.connect(), good)
+	opened := s.connect().send(t, []byte(forwardtest.LinkRequest(good)))
+	if opened.StatusCode != 101 || opened.Header.Get(hop.HeaderHeads) != hop.BinaryHeads {
+		t.Errorf("a link: %d %v, want one that takes binary heads", opened.StatusCode, opened.Header)
+	}
 	s.expectRefused("again", "replayed", []byte(forwardtest.LinkRequest(good)), s.connect())
 	s.expectRefused("without a token", "invalid", []byte(forwardtest.LinkRequest("")), s.connect())
 	s.expectRefused("for a sign of life", "invalid", []byte(forwardtest.LinkRequest(s.tokenFor(hop.PathAlive, "entry-1"))), s.connect())

@@ -72,7 +72,7 @@ func (s *Server) serveExchange(x *server.Exchange) {
 	}
 }
 
-// took returns for how long this server has had a request, whose head had arrived when the handler was called.
+// took returns for how long this server has had a request, from when its head had arrived; in text, with the first 8 KiB of its body.
 func took(arrived time.Time) string { return hop.FormatTook(time.Since(arrived)) }
 
 // receive reads a request. It verifies the token before it believes anything else and before it reads the body. A token that is sent
@@ -116,7 +116,7 @@ func (s *Server) receive(x *server.Exchange, in *server.Request) (*peer.Request,
 			return nil, &peer.Answer{Error: e, Verdict: hop.Verdict{Kind: hop.VerdictError, Final: true}}
 		}
 	}
-	if r.Token.WantsProgress {
+	if r.Token.WantsProgress && x.Text() != nil {
 		var last hop.Progress
 		r.Progress = func(p hop.Progress) {
 			if p == last {
@@ -137,7 +137,7 @@ type head struct {
 	verified hop.Verified
 }
 
-// readHead runs the guard and verifies the token; err means that no node of the fleet has signed it. The length of the
+// readHead checks the head and verifies the token; err means that no node of the fleet has signed it. The length of the
 // body is checked later: the other node's table may be newer than ours.
 func (s *Server) readHead(read *head, h *server.Head, now time.Time) (e *openai.Error, err error) {
 	if e = h.Check(); e != nil {

@@ -10,7 +10,7 @@ const (
 // when a field is added to [Server] or [EntryNode]: nodes of older versions then ignore the field, instead of rejecting
 // the document and losing sight of the node. It also rises when nodes send each other what older versions do not read.
 const (
-	Protocol       = 7
+	Protocol       = 6
 	OldestProtocol = 1
 )
 

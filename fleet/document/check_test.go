@@ -97,7 +97,7 @@ origins: ["https://app.example.com", "http://localhost:3000"]
 	f("pools/p", "version: 1\nqueue: {limit: 1}")
 	f("pools/p", "version: 6\nnew: 1")
 	f("pools/p", "version: 99\nqueue: {limit: 1, shape: round}\nnew: [1, 2]")
-	f("servers/ams/a", "{address: 'h:1', boot: b, protocol: {min: 1, max: 8, best: 2}, new: field}")
+	f("servers/ams/a", "{address: 'h:1', boot: b, protocol: {min: 1, max: 7, best: 2}, new: field}")
 	f("pools/p", "{}")
 	f("pools/p", "queue: {}")
 	f("pools/p", "# all defaults\n{}")

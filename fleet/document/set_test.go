@@ -369,7 +369,7 @@ func TestNewerVersion(t *testing.T) {
 	docs := documents(t,
 		"models/m", "version: 99\nretry: {errors: 1, style: x}\nnew: field\n",
 		"defaults", "version: 99\nmodel: {new: thing, retry: {hops: 2}}\nfuture: {}\n",
-		"servers/ams/s", `{"address":"h:1","boot":"b","protocol":{"min":1,"max":8},"shiny":[1]}`)
+		"servers/ams/s", `{"address":"h:1","boot":"b","protocol":{"min":1,"max":7},"shiny":[1]}`)
 	table := docs.Table()
 	m := model(t, table, "m")
 	if m.Retry.Errors != 1 || m.Retry.Hops != 2 || len(table.Servers("ams")) != 1 || len(table.Rejected) != 0 {
@@ -434,7 +434,7 @@ func TestNewNodeFieldNeedsNewProtocol(t *testing.T) {
 				fields = append(fields, name)
 			}
 		}
-		if got := strings.Join(fields, " "); got != want || fleet.Protocol != 7 {
+		if got := strings.Join(fields, " "); got != want || fleet.Protocol != 6 {
 			t.Errorf("%T of protocol %d has %s, want %s", noun, fleet.Protocol, got, want)
 		}
 	}

@@ -8,9 +8,6 @@ import (
 	"colonnade/internal/ascii"
 )
 
-// BinaryHeadProtocol is the first protocol between nodes in which a server reads requests with binary heads from links.
-const BinaryHeadProtocol = 7
-
 // A binary head takes the place of the request line or status line and of the header lines, in both messages of an exchange over a link. The body
 // follows as in HTTP/1.1: as many bytes as the head says, or in chunks. Numbers of a fixed size are little-endian; a text is its length, as a varint
 // without a sign, and its bytes.
@@ -66,7 +63,7 @@ type RequestHead struct {
 	Fields         HeadFields[[]byte]
 }
 
-// AnswerHead is the head of an answer. It is a part of what was parsed.
+// AnswerHead is the head of an answer. It is a copy of what was parsed.
 type AnswerHead struct {
 	Status int
 	Length int64 // of the body, in bytes; -1 = in chunks
@@ -88,22 +85,6 @@ func (f HeadFields[T]) Get(name string) (value T) {
 	}
 	var none T
 	return none
-}
-
-// checkValues returns an error for a value that could add a line to a head in text, such as that for a client. Those of requests are signed, and are checked
-// when they are sent on.
-func (f HeadFields[T]) checkValues() error {
-	for rest := f.encoded; len(rest) > 0; {
-		var value T
-		_, rest, _ = cutText(rest)
-		value, rest, _ = cutText(rest)
-		for i := range len(value) {
-			if c := value[i]; c == '\r' || c == '\n' || c == 0 {
-				return errHeadField
-			}
-		}
-	}
-	return nil
 }
 
 // BeginRequestHead appends the begin of a head. Calls of AppendHeadField and one of EndRequestHead follow.
@@ -170,40 +151,39 @@ func ParseRequestHead(b []byte) (h RequestHead, err error) {
 	return h, err
 }
 
-// ParseAnswerHead parses a head of an answer, which is all of s.
-func ParseAnswerHead(s string) (h AnswerHead, err error) {
+// ParseAnswerHead parses a head of an answer, which is all of b.
+func ParseAnswerHead(b []byte) (h AnswerHead, err error) {
 	switch {
-	case len(s) < answerFixed:
+	case len(b) < answerFixed:
 		return h, errShort
-	case s[0] != binaryAnswer:
+	case b[0] != binaryAnswer:
 		return h, errHeadKind
 	}
-	fixed := []byte(s[BinaryHeadStart:answerFixed])
-	h.Status, h.Length = int(binary.LittleEndian.Uint16(fixed)), int64(binary.LittleEndian.Uint64(fixed[2:]))
+	h.Status = int(binary.LittleEndian.Uint16(b[BinaryHeadStart:]))
+	h.Length = int64(binary.LittleEndian.Uint64(b[BinaryHeadStart+2:]))
 	switch {
 	case h.Status < 200 || h.Status > 599:
 		return h, errHeadStatus
 	case h.Length < -1:
 		return h, errHeadLength
 	}
-	if h.Fields, err = parseFields(s[answerFixed:]); err == nil {
-		err = h.Fields.checkValues()
-	}
+	fields, err := parseFields(b[answerFixed:])
+	h.Fields.encoded = string(fields.encoded)
 	return h, err
 }
 
-// parseFields checks that header lines are whole.
-func parseFields[T string | []byte](encoded T) (HeadFields[T], error) {
+// parseFields checks header lines: each is whole, and its value could stand in a head of text. Names are only compared.
+func parseFields(encoded []byte) (HeadFields[[]byte], error) {
 	for rest := encoded; len(rest) > 0; {
-		var name T
+		var name, value []byte
 		var hasName, hasValue bool
 		name, rest, hasName = cutText(rest)
-		_, rest, hasValue = cutText(rest)
-		if !hasName || !hasValue || len(name) == 0 {
-			return HeadFields[T]{}, errHeadField
+		value, rest, hasValue = cutText(rest)
+		if !hasName || !hasValue || len(name) == 0 || ascii.HasControl(value) {
+			return HeadFields[[]byte]{}, errHeadField
 		}
 	}
-	return HeadFields[T]{encoded}, nil
+	return HeadFields[[]byte]{encoded}, nil
 }
 
 // cutText returns the text at the begin of b, and what follows it.

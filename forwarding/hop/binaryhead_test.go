@@ -53,7 +53,7 @@ func TestBinaryHeadsOfRequests(t *testing.T) {
 
 func TestBinaryHeadsOfAnswers(t *testing.T) {
 	for _, length := range []int64{-1, 0, 1 << 40} {
-		h, err := hop.ParseAnswerHead(string(answerHead(t, 429, length, "a", "first", "A", "second")))
+		h, err := hop.ParseAnswerHead(answerHead(t, 429, length, "a", "first", "A", "second"))
 		if err != nil || h.Status != 429 || h.Length != length || h.Fields.Get("A") != "first" {
 			t.Errorf("%+v, %v", h, err)
 		}
@@ -87,17 +87,17 @@ func TestMalformedBinaryHeads(t *testing.T) {
 			t.Errorf("the first %d of %d bytes were accepted", n, len(good))
 		}
 	}
-	answer := string(answerHead(t, 200, 1, "name", "value"))
+	answer := answerHead(t, 200, 1, "name", "value")
 	for n := range answer {
 		if _, err := hop.ParseAnswerHead(answer[:n]); err == nil && n != len(answer)-len("name")-len("value")-2 {
 			t.Errorf("the first %d of %d bytes were accepted", n, len(answer))
 		}
 	}
-	if _, err := hop.ParseRequestHead(requestHead(t, "GET", "/", 0, "", "x")); err == nil {
-		t.Error("a header line without a name was accepted")
-	}
-	for _, fields := range [][]string{{"name", "x\r\ny: z"}, {"name", "x\ny"}, {"name", "x\x00"}, {"", "x"}} {
-		if _, err := hop.ParseAnswerHead(string(answerHead(t, 200, 0, fields...))); err == nil {
+	for _, fields := range [][]string{{"name", "x\r\ny: z"}, {"name", "x\ny"}, {"name", "x\x01"}, {"name", "x\x7f"}, {"", "x"}} {
+		if _, err := hop.ParseRequestHead(requestHead(t, "GET", "/", 0, fields...)); err == nil {
+			t.Errorf("%q was accepted", fields)
+		}
+		if _, err := hop.ParseAnswerHead(answerHead(t, 200, 0, fields...)); err == nil {
 			t.Errorf("%q was accepted", fields)
 		}
 	}
@@ -106,17 +106,17 @@ func TestMalformedBinaryHeads(t *testing.T) {
 		t.Error("a length in two bytes instead of one was accepted")
 	}
 	for _, status := range []int{0, 102, 199, 600} {
-		if _, err := hop.ParseAnswerHead(string(answerHead(t, status, 0))); err == nil {
+		if _, err := hop.ParseAnswerHead(answerHead(t, status, 0)); err == nil {
 			t.Errorf("status %d was accepted", status)
 		}
 	}
-	if _, err := hop.ParseAnswerHead(string(answerHead(t, 200, -2))); err == nil {
+	if _, err := hop.ParseAnswerHead(answerHead(t, 200, -2)); err == nil {
 		t.Error("length -2 was accepted")
 	}
-	if _, err := hop.ParseAnswerHead(string(good)); err == nil {
+	if _, err := hop.ParseAnswerHead(good); err == nil {
 		t.Error("a head of a request was accepted for one of an answer")
 	}
-	if _, err := hop.ParseRequestHead([]byte(answer)); err == nil {
+	if _, err := hop.ParseRequestHead(answer); err == nil {
 		t.Error("a head of an answer was accepted for one of a request")
 	}
 }
@@ -133,7 +133,7 @@ func FuzzParseBinaryHead(f *testing.F) {
 				t.Errorf("%q was read as %q", b, begin)
 			}
 		}
-		if h, err := hop.ParseAnswerHead(string(b)); err == nil {
+		if h, err := hop.ParseAnswerHead(b); err == nil {
 			_ = h.Fields.Get("absent")
 			if h.Status < 200 || h.Status > 599 || h.Length < -1 {
 				t.Errorf("%q was read as %+v", b, h)

@@ -7,6 +7,8 @@
 // answers for them, and the receiver checks that they lead to no colo twice. The answer has one [Visit] for each server that did not serve
 // the request, so that the entry learns about each what it would have learned by asking itself.
 //
+// Over a link between nodes, requests and answers have binary heads ([ParseRequestHead]) instead of HTTP's lines of text.
+//
 // A token is binary ([BinaryTokenProtocol]), or JSON for older receivers; receivers accept both.
 //
 // Names of nodes are unique in a colo only, so a token names servers COLO/NODE ([NodeName]) from [NodeNamesProtocol] on. Until no older

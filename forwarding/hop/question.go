@@ -21,6 +21,13 @@ const (
 // LinkProtocol is the first protocol between nodes in which a server answers on [PathLink].
 const LinkProtocol = 6
 
+// HeaderHeads is in the answer on [PathLink]: the value [BinaryHeads] says that the server reads requests with binary heads from the link. Older servers
+// leave the line away.
+const (
+	HeaderHeads = "x-colonnade-heads"
+	BinaryHeads = "binary"
+)
+
 // UpgradeLink is the value of the header line Upgrade on [PathLink], of the request and of the answer.
 const UpgradeLink = "colonnade-link"
 

@@ -17,8 +17,9 @@ const (
 	maxAnswers = 4 << 20
 	// laterBy is the delay of frames that the other side does not wait for, unless something else is written before.
 	laterBy = 100 * time.Millisecond
-	// maxKept is how much memory for frames is kept while there are none, in bytes.
+	// maxKept is how much memory for frames is kept while there are none, in bytes, and maxIdle how much while there are no streams.
 	maxKept = 256 << 10
+	maxIdle = 16 << 10
 	// maxPiece is how many bytes the writer writes at once.
 	maxPiece = 64 << 10
 	// turnsToWrite is how many times a goroutine writes for others before the writer does it.
@@ -171,6 +172,20 @@ func (s *sender) takeLocked() []byte {
 func (s *sender) recycleLocked(p []byte) {
 	if cap(p) <= maxKept || s.queued != s.ended {
 		s.spare = p[:0]
+	}
+}
+
+// trim gives up memory that frames have needed, of a link without streams.
+func (s *sender) trim() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.writing || len(s.out) > 0 {
+		return
+	}
+	for _, kept := range []*[]byte{&s.out, &s.spare} {
+		if cap(*kept) > maxIdle {
+			*kept = nil
+		}
 	}
 }
 

@@ -59,6 +59,9 @@ func (w *watcher) tick() error {
 	if err := w.tickSilence(); err != nil {
 		return err
 	}
+	if l.Streams() == 0 {
+		l.sender.trim()
+	}
 	return w.tickStall()
 }
 

@@ -11,7 +11,7 @@ import (
 // NewOverStream returns a Conn over a stream of a link. If that is one of [link.Link.NewStream], Ask opens it.
 func NewOverStream(s *link.Stream) *Conn { return &Conn{Conn: s, stream: s} }
 
-// ReuseOver makes a Conn of NewOverStream one over another stream. It must have carried one whole exchange, without Poll and Cancel, and no goroutine may
+// ReuseOver puts a Conn of NewOverStream over another stream. The Conn must have carried one whole exchange, without Poll and Cancel, and no goroutine may
 // use it any more.
 func (c *Conn) ReuseOver(s *link.Stream) {
 	c.Conn, c.stream = s, s

@@ -144,7 +144,7 @@ func (c *Client) outgoing(to *Server, r *Request, sequence *hop.Sequence) *trans
 	}
 	if c.Multiplex && to.Protocol >= hop.LinkProtocol && !isLong(r.Route.API) {
 		request.Link = func() *transport.Request { return c.openLink(*to, sequence) }
-		request.BinaryHead = to.Protocol >= hop.BinaryHeadProtocol && !r.Token.WantsProgress // which comes in interim responses
+		request.TextHead = r.Token.WantsProgress // which comes in interim responses
 	}
 	if r.Handshake != nil {
 		request.Handshake = transport.NewHandshake(r.Handshake.Protocols) // with a key of its own

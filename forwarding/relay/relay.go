@@ -24,11 +24,11 @@ const (
 	chunksOfCall = 8
 )
 
-// errTruncated makes fasthttp close the client's connection without the last chunk.
+// errTruncated makes what writes the body close the client's connection without the last chunk, or reset its stream.
 var errTruncated = errors.New("response truncated")
 
 // Relay writes the body of a response to the client. It is written after the handler has returned: as the body stream of a
-// fasthttp response, or an event stream by [server.WriteStream].
+// fasthttp response, an event stream by [server.WriteStream], or the body of a [server.Exchange].
 //
 // OnOutcome is called exactly once, before the client can know the outcome: before the piece with the API's last event, or the last
 // byte, or the error event is written. OnClose is called exactly once after OnOutcome, and before the last byte is written: before

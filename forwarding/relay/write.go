@@ -23,7 +23,7 @@ func WriteWhole(rc *fasthttp.RequestCtx, response *transport.Response) bool {
 	if whole {
 		writeHead(rc, response)
 		rc.Response.SetBodyRaw(body)
-		response.SwapBody(rc.Response.SwapBody) // fasthttp keeps it until the next response on the connection
+		response.SwapBody(rc.Response.SwapBody) // fasthttp keeps it until it has written the response; until then, the handler may read the body
 	}
 	return whole
 }

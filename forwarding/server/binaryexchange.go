@@ -11,7 +11,7 @@ import (
 	"colonnade/openai"
 )
 
-// binaryExchange is the part of an exchange with binary heads. fasthttp has no part in it: its parser reads what any client may send.
+// binaryExchange is what an [Exchange] with binary heads reads and writes.
 //
 //	stream of a link → serveStream ─ binary head ─→ serveExchange: HandleExchange → the answer in one write, or a body that is written as it comes
 //	                        └─────── text ────────→ fasthttp's ServeConn
@@ -25,9 +25,11 @@ type binaryExchange struct {
 	whole  []byte // the body of the answer
 	length int64  // of a body that is written as it comes; -1 = in chunks
 	write  func(io.Writer) error
+	failed bool // the handler has panicked
 }
 
-// exchangeMemory is the memory of one whole answer after another. endExchange takes it back: the handler has returned then, and the answer was written.
+// exchangeMemory is memory for an exchange, and after it for another one. endExchange takes it back: the handler has returned then, and the whole answer was
+// written.
 type exchangeMemory struct {
 	exchange      Exchange
 	conn          serverConn
@@ -35,14 +37,18 @@ type exchangeMemory struct {
 	body          []byte // of the answer: see Exchange.KeepBody
 }
 
-// maxExchangeMemory is how much of either is kept, in bytes.
+// maxExchangeMemory is the greatest input, and the greatest output, that are kept for another exchange, in bytes.
 const maxExchangeMemory = 16 << 10
 
 // serveStream serves the exchange of a stream, and closes it.
 func (s *Server) serveStream(of linkedStream) {
 	_ = of.SetReadDeadline(time.Now().Add(readTimeout))
 	first, arrived, err := of.Peek()
-	if err != nil || !hop.IsBinaryHead(first) || s.handleExchange == nil {
+	if err != nil {
+		_ = of.Close()
+		return
+	}
+	if !hop.IsBinaryHead(first) || s.handleExchange == nil {
 		_ = s.http.ServeConn(newStreamConn(of))
 		return
 	}
@@ -66,16 +72,16 @@ func (s *Server) serveExchange(of linkedStream, arrived int) {
 	x.wire.output = hop.BeginAnswerHead(x.wire.output)
 	s.callExchange(x)
 	if x.wire.write != nil {
-		go s.writeAnswer(&x.wire) // a stream needs less than the stack of a worker, which has called the handler
+		s.links.workers.running.Go(func() { s.writeAnswer(&x.wire) }) // the stack of this worker has grown for the handler
 		return
 	}
 	s.writeAnswer(&x.wire)
 }
 
-// endExchange closes the stream, and takes back the memory unless a relay had it, whose steps other goroutines may have called.
+// endExchange closes the stream, and takes back the memory unless a relay had it, or the handler has failed.
 func (s *Server) endExchange(x *binaryExchange) {
 	_ = x.conn.Close()
-	if x.write == nil && cap(x.input) <= maxExchangeMemory && cap(x.output) <= maxExchangeMemory {
+	if x.write == nil && !x.failed && cap(x.input) <= maxExchangeMemory && cap(x.output) <= maxExchangeMemory {
 		x.memory.input, x.memory.output = x.input[:0], x.output[:0]
 		s.exchanges.Put(x.memory)
 	}
@@ -85,14 +91,20 @@ func (s *Server) endExchange(x *binaryExchange) {
 func (s *Server) callExchange(x *Exchange) {
 	defer func() {
 		if LogPanic(s.logger, "exchange", recover()) {
-			if x.wire.write != nil {
-				_ = x.wire.write(closedWriter{}) // which releases what it holds
-			}
-			x.wire.output, x.wire.write = hop.BeginAnswerHead(x.wire.output[:0]), nil
+			s.abandonBody(&x.wire)
+			x.wire.output, x.wire.write, x.wire.failed = hop.BeginAnswerHead(x.wire.output[:0]), nil, true
 			x.WriteError(openai.Internal(), "")
 		}
 	}()
 	s.handleExchange(x)
+}
+
+// abandonBody has a body that is not written release what it holds.
+func (s *Server) abandonBody(x *binaryExchange) {
+	defer func() { LogPanic(s.logger, "exchange", recover()) }()
+	if x.write != nil {
+		_ = x.write(closedWriter{})
+	}
 }
 
 // writeAnswer writes the answer to its end.
@@ -103,11 +115,12 @@ func (s *Server) writeAnswer(x *binaryExchange) {
 	}
 	err := hop.EndAnswerHead(x.output, x.status, x.length)
 	switch {
-	case err != nil && x.write != nil:
-		_ = x.write(closedWriter{}) // which releases what it holds
 	case err != nil:
+		s.abandonBody(x)
 	case x.write != nil:
-		s.writeStream(x.conn, &stream{write: x.write, head: bytes.Clone(x.output), length: x.length, last: true})
+		body := &stream{write: x.write, head: bytes.Clone(x.output), length: x.length, last: true}
+		x.output, x.memory.output = nil, nil // a stream may last for minutes
+		s.writeStream(x.conn, body)
 		return
 	default:
 		x.output = append(x.output, x.whole...)

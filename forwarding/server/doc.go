@@ -4,6 +4,7 @@
 //	listener     accepts connections within the limits of connLimiter, for which it closes idle ones, and closes without a reset
 //	serverConn   a client's connection: TLS handshake, end between two requests while the server drains, httpguard.Framing
 //	Server       fasthttp's settings and hooks; the steps of a drain
+//	Exchange     a request of another node: with binary heads over a link, without fasthttp; or in text
 //	Inflight     the requests in flight: cancellation, clients that leave, bodies, hijacked connections
 //
 // A head must arrive within ten seconds, and a body must make progress ([Request.ReadBody]): 8 KiB, or its end, in every ten

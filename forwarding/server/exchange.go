@@ -21,7 +21,8 @@ type Head struct {
 // TextHead returns a head that fasthttp has parsed.
 func TextHead(h *fasthttp.RequestHeader) *Head { return &Head{text: h} }
 
-// Check returns an error for a head that two servers could read differently: see [CheckHead]. A binary one can be read in one way only.
+// Check returns an error for a head that two servers could read differently: see [CheckHead]. A binary one can be read in one way only, and
+// [hop.ParseRequestHead] has refused values with control characters.
 func (h *Head) Check() *openai.Error {
 	if h.text != nil {
 		return CheckHead(h.text, 0)
@@ -110,8 +111,8 @@ func (x *Exchange) WriteWhole(status int, contentType string, body []byte) {
 	x.wire.whole = body
 }
 
-// KeepBody keeps the memory of the body of WriteWhole until the answer has been written, and returns that of an earlier answer, or nil. It is for binary
-// heads only.
+// KeepBody keeps the memory of the body of WriteWhole at least until the answer has been written, and returns that of an earlier answer, which has been
+// written, or nil. It is for binary heads only.
 func (x *Exchange) KeepBody(body []byte) (earlier []byte) {
 	m := x.wire.memory
 	earlier, m.body = m.body, body

@@ -13,8 +13,8 @@ import (
 	"colonnade/forwarding/netconn"
 )
 
-// links are the links of a server: connections of other nodes that carry many exchanges, each as a stream. A stream is served as a connection with one
-// request, by a worker. A link counts as one connection with a request: it is never idle, and a drain waits for its end.
+// links are the links of a server: connections of other nodes that carry many exchanges, each as a stream. A worker serves a
+// stream: its one request as an exchange with binary heads, or in text as a connection with one request. A link counts as one connection with a request: it is never idle, and a drain waits for its end.
 //
 //	request for a link → AcceptLink: fasthttp hijacks → serve ─ OPEN ─→ worker: serveStream
 //	drain: goAway → the clients open no further streams, and each link ends after its last one
@@ -53,6 +53,9 @@ func (s *Server) AcceptLink(rc *fasthttp.RequestCtx) bool {
 	rc.SetStatusCode(fasthttp.StatusSwitchingProtocols)
 	rc.Response.Header.Set("Upgrade", hop.UpgradeLink)
 	rc.Response.Header.Set("Connection", "Upgrade")
+	if s.handleExchange != nil {
+		rc.Response.Header.Set(hop.HeaderHeads, hop.BinaryHeads)
+	}
 	_ = rc.SetWriteDeadline(time.Now().Add(netconn.WriteStall))
 	rc.Hijack(func(nc net.Conn) {
 		if len(drainReadAhead(nc, c)) > 0 {

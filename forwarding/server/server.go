@@ -119,7 +119,7 @@ func New(c Config) *Server {
 		},
 		HeaderReceived: func(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
 			c.skipRejectedBody(h)
-			return fasthttp.RequestConfig{MaxRequestBodySize: maxPrefetch}
+			return fasthttp.RequestConfig{ReadTimeout: readTimeout, MaxRequestBodySize: maxPrefetch}
 		},
 		StreamRequestBody:            true,
 		ReadTimeout:                  readTimeout,

@@ -55,8 +55,8 @@ func binaryAnswer(t *testing.T, status int, length int64, fields, body string) s
 // newBinaryServer returns a server that reads requests with binary heads from links.
 func newBinaryServer(t *testing.T, answer func(net.Conn, hop.RequestHead, []byte)) (*linkServer, *transport.Transport) {
 	s, tr := newLinkServer(t, answerPlain), forwardtest.NewTransport(t)
+	s.binary.Store(true)
 	s.awaitLink(t, tr)
-	s.raw.Store(true)
 	s.setAnswer(func(c net.Conn) {
 		h, body, err := receiveBinary(c)
 		if err != nil {
@@ -70,7 +70,7 @@ func newBinaryServer(t *testing.T, answer func(net.Conn, hop.RequestHead, []byte
 
 func (s *linkServer) binaryRequest(body string) *transport.Request {
 	r := s.request()
-	r.BinaryHead, r.Body = true, []byte(body)
+	r.Body = []byte(body)
 	return r
 }
 
@@ -97,6 +97,11 @@ func TestBinaryHeads(t *testing.T) {
 			t.Errorf("%d bytes: status %d, whole %v, %d bytes", size, a.Status(), whole, len(got))
 		}
 		a.Close()
+	}
+	invalid := s.binaryRequest("{}")
+	invalid.Fields = []transport.Field{{Name: "x-a", Value: "b\x01c"}}
+	if _, err := tr.Do(context.Background(), invalid, forwardtest.ChatOptions); err == nil || !strings.Contains(err.Error(), "x-a") {
+		t.Errorf("a request with a control character: %v", err)
 	}
 	failing := s.binaryRequest("{}")
 	want := errors.New("no key")
@@ -148,13 +153,16 @@ func TestStreamsWithBinaryHeads(t *testing.T) {
 func TestMalformedBinaryAnswers(t *testing.T) {
 	whole := binaryAnswer(t, 200, 2, jsonType, "{}")
 	for name, answer := range map[string]string{
-		"text":          plainAnswer,
-		"nothing":       "",
-		"a part":        whole[:9],
-		"no body":       whole[:len(whole)-2],
-		"a wrong kind":  "\x00" + whole[1:],
-		"a huge head":   "\x01\xff\xff\xff" + whole[4:],
-		"a wrong field": strings.Replace(whole, "application/json", "application\njson", 1),
+		"text":                plainAnswer,
+		"nothing":             "",
+		"a part":              whole[:9],
+		"no body":             whole[:len(whole)-2],
+		"a wrong kind":        "\x00" + whole[1:],
+		"a huge head":         "\x01\xff\xff\xff" + whole[4:],
+		"204 with a body":     binaryAnswer(t, 204, 2, jsonType, "{}"),
+		"204 with chunks":     binaryAnswer(t, 204, -1, jsonType, "0\r\n\r\n"),
+		"a control character": strings.Replace(whole, "application/json", "application\x01json", 1),
+		"a wrong field":       strings.Replace(whole, "application/json", "application\njson", 1),
 	} {
 		s, tr := newBinaryServer(t, func(c net.Conn, _ hop.RequestHead, _ []byte) { _, _ = io.WriteString(c, answer) })
 		a, err := tr.Do(context.Background(), s.binaryRequest("{}"), forwardtest.ChatOptions)
@@ -168,7 +176,22 @@ func TestMalformedBinaryAnswers(t *testing.T) {
 	}
 }
 
-// A head that is too large for a binary one is sent as text, and a request over a connection of its own always is.
+// An answer with a content coding is no API's, as it is in text.
+func TestEncodedBinaryAnswer(t *testing.T) {
+	s, tr := newBinaryServer(t, func(c net.Conn, _ hop.RequestHead, _ []byte) {
+		_, _ = io.WriteString(c, binaryAnswer(t, 200, 2, jsonType+"\nContent-Encoding: gzip", "{}"))
+	})
+	a, err := tr.Do(context.Background(), s.binaryRequest("{}"), forwardtest.ChatOptions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	if !a.NotAPI() {
+		t.Error("it is an API's")
+	}
+}
+
+// A head that is too large for a binary one is sent as text, one that must be text is, and a request over a connection of its own always is.
 func TestTextInsteadOfABinaryHead(t *testing.T) {
 	s, tr := newBinaryServer(t, nil)
 	s.setAnswer(func(c net.Conn) {
@@ -183,6 +206,12 @@ func TestTextInsteadOfABinaryHead(t *testing.T) {
 	r.Fields = append(r.Fields, transport.Field{Name: "x-long", Value: strings.Repeat("x", hop.MaxBinaryHead)})
 	a, err := tr.Do(context.Background(), r, forwardtest.ChatOptions)
 	if err != nil {
+		t.Fatal(err)
+	}
+	a.Close()
+	r = s.binaryRequest("{}")
+	r.TextHead, r.Fields = true, []transport.Field{{Name: "x-long", Value: strings.Repeat("x", hop.MaxBinaryHead)}}
+	if a, err = tr.Do(context.Background(), r, forwardtest.ChatOptions); err != nil {
 		t.Fatal(err)
 	}
 	a.Close()

@@ -29,7 +29,7 @@ type conn struct {
 	target       Target
 	list         *idleList // where it was idle last; may be nil
 	account      string    // that the last request was for
-	binaryHead   bool      // of the request, and so of its answer
+	binaryHead   bool      // the server reads binary heads here; from send on, the request has one, and so has its answer
 	kept         bool      // it has served a request before
 	sentAt       time.Time // when the first byte of the last request was sent
 	idleSince    time.Time
@@ -113,7 +113,7 @@ func (c *conn) send(r *Request, began time.Time) (int64, error) {
 
 // appendHead appends the head of a request. One that is too large for a binary head is sent as text, which the server refuses with a reason.
 func (c *conn) appendHead(r *Request, b []byte) ([]byte, error) {
-	if c.binaryHead = r.BinaryHead && c.Stream() != nil; c.binaryHead {
+	if c.binaryHead = c.binaryHead && !r.TextHead; c.binaryHead {
 		head, err := r.appendBinaryHead(b)
 		if !errors.Is(err, hop.ErrBinaryHeadSize) {
 			return head, err

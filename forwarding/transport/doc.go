@@ -8,6 +8,8 @@
 // ([Request.Account]) only after 100 ms of silence, since no check finds an answer that is late enough to arrive during the next
 // request.
 //
+// Over a link to another node, heads are binary where its server reads them: see [hop.ParseRequestHead].
+//
 // A WebSocket begins as an exchange with a [Handshake] in its request. A response that does not match the handshake is malformed.
 //
 // A response that two parsers could read differently (both Content-Length and Transfer-Encoding, a body where none may be, an

@@ -75,13 +75,18 @@ func readBinaryHead(br *bufio.Reader) (head, error) {
 	if err != nil {
 		return head{}, unexpected(err)
 	}
-	answer, err := hop.ParseAnswerHead(string(raw))
+	answer, err := hop.ParseAnswerHead(raw)
 	if err != nil {
 		return head{}, fmt.Errorf("%w: %w", errMalformed, err)
 	}
 	_, _ = br.Discard(size)
-	return head{status: answer.Status, length: answer.Length, chunked: answer.Length < 0, close: true, binary: answer.Fields}, nil
+	h := head{status: answer.Status, length: answer.Length, chunked: answer.Length < 0, close: true, binary: answer.Fields}
+	h.encoded = isEncoding(answer.Fields.Get("content-encoding"))
+	return h, h.checkFraming(false)
 }
+
+// isEncoding reports whether the value of Content-Encoding names a content coding.
+func isEncoding(value string) bool { return value != "" && !strings.EqualFold(value, "identity") }
 
 // peekHead returns a head with its empty line, once all of it is in the buffer.
 func peekHead(br *bufio.Reader) ([]byte, error) {
@@ -161,7 +166,7 @@ func (h *head) addLine(line string) error {
 		}
 		h.chunked = true
 	case strings.EqualFold(name, "content-encoding"):
-		h.encoded = h.encoded || value != "" && !strings.EqualFold(value, "identity")
+		h.encoded = h.encoded || isEncoding(value)
 	case strings.EqualFold(name, "connection"):
 		h.close = h.close || hasOption(value, "close")
 		h.keep = h.keep || hasOption(value, "keep-alive")

@@ -60,10 +60,11 @@ type targetLink struct {
 	trustVersion uint64    // of the certificates at the handshake
 	until        time.Time // when it ends with its last stream: a certificate expires, or it is old
 	idleSince    time.Time // zero = it had streams when expire looked last
+	binaryHeads  bool      // the server reads requests with binary heads
 }
 
 // take returns the link with the fewest streams for a request, or nil if there is none. It may begin to open one for later requests.
-func (l *links) take(r *Request) *link.Link {
+func (l *links) take(r *Request) *targetLink {
 	version := r.Target.Peer.Version()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -72,7 +73,7 @@ func (l *links) take(r *Request) *link.Link {
 		set = new(linkSet)
 		l.targets[r.Target] = set
 	}
-	var best *link.Link
+	var best *targetLink
 	fewest, usable := 0, 0
 	for _, one := range set.all {
 		if one.trustVersion != version || !one.Usable() {
@@ -80,7 +81,7 @@ func (l *links) take(r *Request) *link.Link {
 		}
 		usable++
 		if n := one.Streams(); best == nil || n < fewest {
-			best, fewest = one.Link, n
+			best, fewest = one, n
 		}
 	}
 	if best == nil || fewest >= streamsPerLink && usable < maxLinks {
@@ -157,7 +158,8 @@ func (l *links) open(opener *Request) (*targetLink, error) {
 	}
 	conn.Deadline = time.Time{}
 	until := earliest(time.Now().Add(maxLinkAge), opener.Target.Peer.Expires(), conn.PeerExpires())
-	return &targetLink{Link: netconn.NewLink(conn, nil, nil, &l.flusher), trustVersion: version, until: until}, nil
+	return &targetLink{Link: netconn.NewLink(conn, nil, nil, &l.flusher), trustVersion: version, until: until,
+		binaryHeads: response.Header(hop.HeaderHeads) == hop.BinaryHeads}, nil
 }
 
 // earliest returns the earliest of several times, of which zero ones do not count.
@@ -237,13 +239,13 @@ func (l *links) stats() (stats LinkStats) {
 }
 
 // overLink returns a connection over a new stream of a link.
-func (t *Transport) overLink(l *link.Link, to *Target) *conn {
+func (t *Transport) overLink(l *targetLink, to *Target) *conn {
 	if c, ok := t.links.conns.Get().(*conn); ok {
 		c.ReuseOver(l.NewStream())
-		c.target, c.unanswered = *to, nil
+		c.target, c.unanswered, c.binaryHead = *to, nil, l.binaryHeads
 		return c
 	}
-	c := &conn{Conn: netconn.NewOverStream(l.NewStream()), transport: t, target: *to}
+	c := &conn{Conn: netconn.NewOverStream(l.NewStream()), transport: t, target: *to, binaryHead: l.binaryHeads}
 	c.Flusher, c.cancel, c.sent = &t.links.flusher, c.Cancel, c.releaseHead
 	return c
 }
@@ -252,6 +254,7 @@ func (t *Transport) overLink(l *link.Link, to *Target) *conn {
 // others may call, and no context or Abort that has ended it.
 func (resp *Response) releaseOverLink(c *conn) {
 	resp.transport.releaseReader(c)
+	c.Tick, c.Received = nil, nil
 	if resp.stream == nil && !resp.connCancelled {
 		resp.transport.links.conns.Put(c)
 	}

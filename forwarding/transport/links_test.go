@@ -33,7 +33,7 @@ type linkServer struct {
 	overLink atomic.Int32                   // requests
 	alone    atomic.Int32                   // requests over connections of their own
 	refuse   atomic.Bool                    // links
-	raw      atomic.Bool                    // answer reads the requests over links, too
+	binary   atomic.Bool                    // links take binary heads, and answer reads the requests over them
 	links    chan *link.Link
 }
 
@@ -69,12 +69,16 @@ func (s *linkServer) serve(c net.Conn) {
 
 func (s *linkServer) serveLink(c net.Conn) {
 	s.opened.Add(1)
-	_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: "+hop.UpgradeLink+"\r\n\r\n")
+	heads := ""
+	if s.binary.Load() {
+		heads = hop.HeaderHeads + ": " + hop.BinaryHeads + "\r\n"
+	}
+	_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: "+hop.UpgradeLink+"\r\n"+heads+"\r\n")
 	l := link.New(link.Config{Conn: c, Accept: func(stream *link.Stream) {
 		go func() {
 			defer stream.Close()
 			answer := *s.answer.Load()
-			if !s.raw.Load() {
+			if !s.binary.Load() {
 				r, err := http.ReadRequest(bufio.NewReader(stream))
 				if err != nil {
 					return

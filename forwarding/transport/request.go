@@ -86,8 +86,8 @@ type Request struct {
 	Upgrade string
 	// Link, unless it is nil, allows to send the request over a link, if its body has at most [MaxLinkBody] bytes. It returns the request that opens one.
 	Link func() *Request
-	// BinaryHead gives the request a binary head where it is sent over a link: see [hop.ParseRequestHead]. The server must read such heads.
-	BinaryHead bool
+	// TextHead forbids a binary head, which requests over links have if the server reads such heads: see [hop.ParseRequestHead].
+	TextHead bool
 	// Precondition, unless it is nil, is called after the connection has been made and before the first byte is sent. If it returns
 	// false, nothing is sent, and the exchange fails with [ErrNotSent].
 	Precondition func() bool
@@ -197,6 +197,9 @@ func (r *Request) appendBinaryHead(b []byte) (_ []byte, err error) {
 		b = hop.AppendHeadField(b, signature.Name, signature.Value)
 	}
 	for _, f := range r.Fields {
+		if !f.isValid() {
+			return b, f.invalid()
+		}
 		b = hop.AppendHeadField(b, f.Name, f.Value)
 	}
 	return b, hop.EndRequestHead(b)
@@ -214,4 +217,12 @@ func (f *Field) append(b []byte) ([]byte, error) {
 		return b, fmt.Errorf("cannot send header %.40q: it contains a control character", f.Name)
 	}
 	return append(b, "\r\n"...), nil
+}
+
+func (f *Field) isValid() bool {
+	return httpguts.ValidHeaderFieldName(f.Name) && httpguts.ValidHeaderFieldValue(f.Value)
+}
+
+func (f *Field) invalid() error {
+	return fmt.Errorf("cannot send header %.40q: it contains a control character", f.Name)
 }

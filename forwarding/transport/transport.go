@@ -231,7 +231,7 @@ func (resp *Response) sendFailed(n int64, err error) (answered bool, _ error) {
 // respond before. It returns failure if there is none.
 func (resp *Response) readEarlyRefusal(failure error) error {
 	resp.conn.IdleTimeout = framingGrace
-	h, err := readHead(resp.conn.br)
+	h, err := resp.conn.readHead(nil)
 	if resp.conn.target.Peer.SentAlert(err) {
 		return err
 	}

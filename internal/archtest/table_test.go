@@ -156,7 +156,7 @@ var table = []row{
 		why: "the parent of the packages that carry a request one hop has no code"},
 	{path: "forwarding/hop",
 		ours: []string{"internal/ascii"},
-		why: "the messages between nodes are pure data, signed and parsed"},
+		why:  "the messages between nodes are pure data, signed and parsed"},
 	{path: "forwarding/link",
 		why: "streams over one connection do not know what they carry, nor over what"},
 	{path: "forwarding/netconn",

@@ -116,7 +116,7 @@ func ReadBinaryAnswer(s *link.Stream) (h hop.AnswerHead, body []byte, err error)
 	if _, err := io.ReadFull(br, head); err != nil {
 		return h, nil, err
 	}
-	if h, err = hop.ParseAnswerHead(string(head)); err != nil {
+	if h, err = hop.ParseAnswerHead(head); err != nil {
 		return h, nil, err
 	}
 	body, err = readBody(br, h.Length)
