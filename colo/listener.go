@@ -72,7 +72,7 @@ func (s *Server) serveExchange(x *server.Exchange) {
 	}
 }
 
-// took returns for how long this server has had a request, from when its head had arrived; in text, with the first 8 KiB of its body.
+// took returns the time since a request has arrived: see [server.Exchange].
 func took(arrived time.Time) string { return hop.FormatTook(time.Since(arrived)) }
 
 // receive reads a request. It verifies the token before it believes anything else and before it reads the body. A token that is sent

@@ -7,7 +7,7 @@
 // answers for them, and the receiver checks that they lead to no colo twice. The answer has one [Visit] for each server that did not serve
 // the request, so that the entry learns about each what it would have learned by asking itself.
 //
-// Over a link between nodes, requests and answers have binary heads ([ParseRequestHead]) instead of HTTP's lines of text.
+// Over a link to a server that reads them, most requests and their answers have binary heads ([ParseRequestHead]) instead of HTTP's lines of text.
 //
 // A token is binary ([BinaryTokenProtocol]), or JSON for older receivers; receivers accept both.
 //

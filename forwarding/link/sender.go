@@ -17,7 +17,7 @@ const (
 	maxAnswers = 4 << 20
 	// laterBy is the delay of frames that the other side does not wait for, unless something else is written before.
 	laterBy = 100 * time.Millisecond
-	// maxKept is how much memory for frames is kept while there are none, in bytes, and maxIdle how much while there are no streams.
+	// maxKept is the most memory, in bytes, that each of out and spare keeps while no frame waits, and maxIdle the most while the link has no streams.
 	maxKept = 256 << 10
 	maxIdle = 16 << 10
 	// maxPiece is how many bytes the writer writes at once.

@@ -28,8 +28,7 @@ type binaryExchange struct {
 	failed bool // the handler has panicked
 }
 
-// exchangeMemory is memory for an exchange, and after it for another one. endExchange takes it back: the handler has returned then, and the whole answer was
-// written.
+// exchangeMemory is memory that one exchange uses after another. endExchange takes it back once the handler has returned and a whole answer was written.
 type exchangeMemory struct {
 	exchange      Exchange
 	conn          serverConn
@@ -62,23 +61,29 @@ func (s *Server) serveExchange(of linkedStream, arrived int) {
 	x := &memory.exchange
 	*x = Exchange{}
 	x.wire.conn, x.wire.memory = &memory.conn, memory
-	x.wire.input, x.wire.output = slices.Grow(memory.input, arrived), memory.output
-	if err := x.readHead(); err != nil {
+	x.wire.input, x.wire.output = slices.Grow(memory.input, min(arrived, maxExchangeMemory)), memory.output
+	malformed, err := x.readHead()
+	if err != nil {
 		s.logger.Debug("cannot read a binary head", "from", of.RemoteAddr().String(), "error", err)
 		TruncateOnClose(x.wire.conn)
 		s.endExchange(&x.wire)
 		return
 	}
 	x.wire.output = hop.BeginAnswerHead(x.wire.output)
+	if malformed != nil {
+		x.WriteError(openai.InvalidRequest("", "the head of the request cannot be read: %v", malformed), "")
+		s.writeAnswer(&x.wire)
+		return
+	}
 	s.callExchange(x)
 	if x.wire.write != nil {
-		s.links.workers.running.Go(func() { s.writeAnswer(&x.wire) }) // the stack of this worker has grown for the handler
+		s.links.workers.running.Go(func() { s.writeAnswer(&x.wire) }) // a body may take minutes, and another goroutine has a smaller stack
 		return
 	}
 	s.writeAnswer(&x.wire)
 }
 
-// endExchange closes the stream, and takes back the memory unless a relay had it, or the handler has failed.
+// endExchange closes the stream, and takes back the memory unless the body was written as it came, the handler has failed, or the memory is large.
 func (s *Server) endExchange(x *binaryExchange) {
 	_ = x.conn.Close()
 	if x.write == nil && !x.failed && cap(x.input) <= maxExchangeMemory && cap(x.output) <= maxExchangeMemory {
@@ -132,22 +137,22 @@ func (s *Server) writeAnswer(x *binaryExchange) {
 	}
 }
 
-// readHead reads the head, and what has arrived behind it.
-func (x *Exchange) readHead() error {
+// readHead reads the head, and what has arrived behind it. A head that is malformed is no error of the stream.
+func (x *Exchange) readHead() (malformed, err error) {
 	w := &x.wire
 	if err := w.fill(hop.BinaryHeadStart); err != nil {
-		return err
+		return nil, err
 	}
-	size, err := hop.BinaryHeadSize(w.input)
-	if err != nil {
-		return err
+	size, malformed := hop.BinaryHeadSize(w.input)
+	if malformed != nil {
+		return malformed, nil
 	}
 	if err := w.fill(size); err != nil {
-		return err
+		return nil, err
 	}
 	x.Arrived, w.size = time.Now(), size
-	x.binary, err = hop.ParseRequestHead(w.input[:size])
-	return err
+	x.binary, malformed = hop.ParseRequestHead(w.input[:size])
+	return malformed, nil
 }
 
 // fill reads until n bytes have arrived.

@@ -58,7 +58,7 @@ func (h *Head) Field(name string) []byte {
 // return parts of memory that is used again once the answer has been written, which happens after the handler has returned.
 type Exchange struct {
 	Head
-	Arrived time.Time // when the head had
+	Arrived time.Time // when the head had; in text, with the first 8 KiB of the body
 
 	rc   *fasthttp.RequestCtx // nil = the heads are binary, and the field below is in use
 	wire binaryExchange
@@ -108,11 +108,11 @@ func (x *Exchange) WriteWhole(status int, contentType string, body []byte) {
 		return
 	}
 	x.begin(status, contentType)
-	x.wire.whole = body
+	x.wire.whole, x.wire.write = body, nil
 }
 
-// KeepBody keeps the memory of the body of WriteWhole at least until the answer has been written, and returns that of an earlier answer, which has been
-// written, or nil. It is for binary heads only.
+// KeepBody keeps the body of WriteWhole at least until its answer has been written. It returns the body of an earlier answer that was written, or nil. It is for
+// binary heads only.
 func (x *Exchange) KeepBody(body []byte) (earlier []byte) {
 	m := x.wire.memory
 	earlier, m.body = m.body, body

@@ -86,7 +86,8 @@ func TestExchanges(t *testing.T) {
 	l.stop()
 }
 
-// A body that is written as it comes has a length or chunks. One that fails ends with an error behind what was written, and so does a malformed head.
+// A body that is written as it comes has a length or chunks. One that fails ends with an error behind what was written,
+// a malformed head is answered with 400, and a part of one with a reset.
 func TestExchangesWithBodies(t *testing.T) {
 	t.Parallel()
 	l := serveExchanges(t, func(x *server.Exchange, l *linked) {
@@ -115,9 +116,11 @@ func TestExchangesWithBodies(t *testing.T) {
 	f("/chunks", "some more", nil)
 	f("/length/part", "some", link.ErrReset)
 	f("/chunks/part", "some", link.ErrReset)
-	malformed := forwardtest.OpenStream(t, l.link, "\x00\x05\x00\x00xxxxx")
-	if _, err := malformed.Read(make([]byte, 1)); !errors.Is(err, link.ErrReset) {
-		t.Errorf("a malformed head: %v", err)
+	for _, head := range []string{"\x00\x05\x00\x00xxxxx", "\x00\x00\x00\x40"} {
+		h, body, err := forwardtest.ReadBinaryAnswer(forwardtest.OpenStream(t, l.link, head))
+		if err != nil || h.Status != 400 || !bytes.Contains(body, []byte("binary head")) && !bytes.Contains(body, []byte("too short")) {
+			t.Errorf("the malformed head %q: %d %s, %v", head, h.Status, body, err)
+		}
 	}
 	short := forwardtest.OpenStream(t, l.link, "\x00\x05\x00\x00x")
 	if _, err := short.Read(make([]byte, 1)); !errors.Is(err, link.ErrReset) {

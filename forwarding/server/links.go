@@ -13,8 +13,8 @@ import (
 	"colonnade/forwarding/netconn"
 )
 
-// links are the links of a server: connections of other nodes that carry many exchanges, each as a stream. A worker serves a
-// stream: its one request as an exchange with binary heads, or in text as a connection with one request. A link counts as one connection with a request: it is never idle, and a drain waits for its end.
+// links are the links of a server: connections of other nodes that carry many exchanges, each as a stream. A worker serves
+// each stream: a request with a binary head as an [Exchange], and one in text as a connection with one request. A link counts as one connection with a request: it is never idle, and a drain waits for its end.
 //
 //	request for a link → AcceptLink: fasthttp hijacks → serve ─ OPEN ─→ worker: serveStream
 //	drain: goAway → the clients open no further streams, and each link ends after its last one

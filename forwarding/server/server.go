@@ -20,7 +20,7 @@ import (
 const (
 	// MaxHead is the highest size of a request's head, in bytes.
 	MaxHead = 16 << 10
-	// readTimeout bounds the time in which a head and the first maxPrefetch bytes of its body must arrive.
+	// readTimeout bounds the time in which a head must arrive, and after it that of the first maxPrefetch bytes of its body.
 	readTimeout = 10 * time.Second
 	// keepAliveTimeout bounds the time between two requests of a connection.
 	keepAliveTimeout = 75 * time.Second

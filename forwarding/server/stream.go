@@ -13,7 +13,7 @@ import (
 	"colonnade/forwarding/netconn"
 )
 
-// stream is the body of a response that is written without fasthttp: of an exchange with binary heads, or of an event stream. That may last for minutes, and fasthttp would keep its memory for the
+// stream is the body of a response that is written without fasthttp. An exchange with binary heads has no fasthttp. An event stream in text may last for minutes, and fasthttp would keep its memory for the
 // request all that time: a reader of MaxHead bytes, a writer, and the parsed request. So fasthttp gives the connection up as if it were hijacked,
 // a goroutine writes the head and the body, and then fasthttp serves the connection again:
 //

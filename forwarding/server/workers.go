@@ -13,7 +13,7 @@ const workerIdle = 5 * time.Second
 // that has become idle last is used first, and those that were not needed for workerIdle end. The caller must call close when no link is left.
 type workers struct {
 	serve   func(linkedStream)
-	running sync.WaitGroup
+	running sync.WaitGroup // workers, and goroutines that write bodies
 
 	mu       sync.Mutex          // guards the fields below
 	idle     []chan linkedStream // of idle workers, the last one at the end; none ends one
@@ -86,7 +86,7 @@ func (w *workers) endLocked(n int) {
 	w.idle, w.unneeded = slices.Delete(w.idle, 0, n), 0
 }
 
-// close ends all workers, and returns when they have.
+// close ends all workers, and returns when they have ended and all bodies are written.
 func (w *workers) close() {
 	w.mu.Lock()
 	w.closed = true

@@ -15,8 +15,8 @@ func (resp *Response) takeBodyMemory() {
 	resp.held = make([]byte, 0, size)
 }
 
-// SwapBody passes the memory of a whole body to a function, which keeps it until the body has been written, and returns the memory of a body that was written
-// before, or nil. The body is valid for as long as that function keeps it. A long one, and one that is our own, stays with the response.
+// SwapBody passes a whole body to a function that must keep it until it has been written, and that returns an earlier body that was written, or nil. From then
+// on the body is valid only while it is kept. A long one, and one that is our own, stays with the response.
 func (resp *Response) SwapBody(keep func(body []byte) (earlier []byte)) {
 	if resp.transport == nil || !resp.whole || resp.swapped || cap(resp.held) > maxSwapped {
 		return

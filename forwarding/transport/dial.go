@@ -29,7 +29,7 @@ type conn struct {
 	target       Target
 	list         *idleList // where it was idle last; may be nil
 	account      string    // that the last request was for
-	binaryHead   bool      // the server reads binary heads here; from send on, the request has one, and so has its answer
+	binaryHead   bool      // before send: the server reads binary heads; after it: the request has one, and so has its answer
 	kept         bool      // it has served a request before
 	sentAt       time.Time // when the first byte of the last request was sent
 	idleSince    time.Time

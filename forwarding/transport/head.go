@@ -16,7 +16,7 @@ import (
 	"colonnade/forwarding/hop"
 )
 
-// errMalformed is wrapped by the errors of responses that are not well-formed HTTP/1.1. Their connections are closed.
+// errMalformed is wrapped by the errors of responses that are not well-formed HTTP/1.1, or have a malformed binary head. Their connections are closed.
 var errMalformed = errors.New("malformed response")
 
 // head is the status line and the header lines of a response. It is checked strictly: a response that two parsers could read
@@ -64,6 +64,9 @@ func readHeadWithProgress(br *bufio.Reader, onProgress func(hop.Progress)) (head
 // readBinaryHead is readHead for the answer to a request with a binary head.
 func readBinaryHead(br *bufio.Reader) (head, error) {
 	start, err := br.Peek(hop.BinaryHeadStart)
+	if err != nil && len(start) > 0 {
+		return head{}, unexpected(err)
+	}
 	if err != nil {
 		return head{}, err
 	}

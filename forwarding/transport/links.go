@@ -250,8 +250,8 @@ func (t *Transport) overLink(l *targetLink, to *Target) *conn {
 	return c
 }
 
-// releaseOverLink takes back a connection of overLink after a response that was read to its end, if nothing else can have it: no stream of events, whose steps
-// others may call, and no context or Abort that has ended it.
+// releaseOverLink takes back a connection of overLink after a response that was read to its end. It does not after a stream of events, whose steps other
+// goroutines may call, nor if a context or an Abort has ended the exchange.
 func (resp *Response) releaseOverLink(c *conn) {
 	resp.transport.releaseReader(c)
 	c.Tick, c.Received = nil, nil

@@ -143,10 +143,8 @@ func (r *Request) appendHead(b []byte) (_ []byte, err error) {
 	b = append(b, " HTTP/1.1\r\nHost: "...)
 	b = append(b, r.Target.Host...)
 	b = append(b, "\r\n"...)
-	for _, s := range [...]string{r.Method, r.Target.Host, r.Target.Prefix, r.Path} {
-		if hasSpaceOrControl(s) {
-			return b, fmt.Errorf("cannot send a request with %.80q in its head", s)
-		}
+	if err := checkWords(r.Method, r.Target.Host, r.Target.Prefix, r.Path); err != nil {
+		return b, err
 	}
 	if r.Sign != nil {
 		signature, err := r.Sign()
@@ -188,6 +186,9 @@ func hasSpaceOrControl(s string) bool {
 
 // appendBinaryHead is appendHead for a request with a binary head, to a node.
 func (r *Request) appendBinaryHead(b []byte) (_ []byte, err error) {
+	if err := checkWords(r.Method, r.Path); err != nil {
+		return b, err
+	}
 	b = hop.BeginRequestHead(b, r.Method, r.Path, len(r.Body))
 	if r.Sign != nil {
 		signature, err := r.Sign()
@@ -197,10 +198,10 @@ func (r *Request) appendBinaryHead(b []byte) (_ []byte, err error) {
 		b = hop.AppendHeadField(b, signature.Name, signature.Value)
 	}
 	for _, f := range r.Fields {
-		if !f.isValid() {
-			return b, f.invalid()
-		}
 		b = hop.AppendHeadField(b, f.Name, f.Value)
+		if err := f.check(b); err != nil {
+			return b, err
+		}
 	}
 	return b, hop.EndRequestHead(b)
 }
@@ -213,16 +214,26 @@ func (f *Field) append(b []byte) ([]byte, error) {
 	b = append(b, f.Name...)
 	b = append(b, ": "...)
 	b = append(b, f.Value...)
-	if !httpguts.ValidHeaderFieldName(f.Name) || ascii.HasControl(b[len(b)-len(f.Value):]) {
-		return b, fmt.Errorf("cannot send header %.40q: it contains a control character", f.Name)
+	if err := f.check(b); err != nil {
+		return b, err
 	}
 	return append(b, "\r\n"...), nil
 }
 
-func (f *Field) isValid() bool {
-	return httpguts.ValidHeaderFieldName(f.Name) && httpguts.ValidHeaderFieldValue(f.Value)
+// check returns an error for a header line with a control character, whose value is the end of b.
+func (f *Field) check(b []byte) error {
+	if f.Value != "" && (!httpguts.ValidHeaderFieldName(f.Name) || ascii.HasControl(b[len(b)-len(f.Value):])) {
+		return fmt.Errorf("cannot send header %.40q: it contains a control character", f.Name)
+	}
+	return nil
 }
 
-func (f *Field) invalid() error {
-	return fmt.Errorf("cannot send header %.40q: it contains a control character", f.Name)
+// checkWords returns an error for a word that would be more than one in a request line.
+func checkWords(words ...string) error {
+	for _, s := range words {
+		if hasSpaceOrControl(s) {
+			return fmt.Errorf("cannot send a request with %.80q in its head", s)
+		}
+	}
+	return nil
 }
