@@ -174,7 +174,7 @@ func TestRoutingChanges(t *testing.T) {
 	fleettest.NeedsFleet(t, "a second colo")
 	// One colo a step, since a step puts colos last that were full a moment ago.
 	const steps = "key: models/demo-chat\npool: demo\nrouting: {steps: [{colos: [ams]}, {colos: [fra]}]}"
-	f := fleettest.Start(t, onebox.Config{Engine: fleettest.SlowEngine(2)}, "key: pools/demo\nqueue: {max_wait: 60s}\n---\n"+steps)
+	f := fleettest.Start(t, onebox.Config{Engine: fleettest.SlowEngine(2)}, "key: pools/demo\nqueue: {max_wait: 60s, spill_wait: 60s}\n---\n"+steps)
 	f.WatchShared(60)
 	o := f.Operator()
 	c := f.Drive(2, fleettest.AlternatingBodies("demo-chat"))
