@@ -13,21 +13,14 @@ import (
 	"colonnade/forwarding/hop"
 	"colonnade/forwarding/transport"
 	"colonnade/internal/forwardtest"
+	"colonnade/internal/testkit"
 )
 
 // receiveBinary reads a request with a binary head and a body.
 func receiveBinary(c net.Conn) (h hop.RequestHead, body []byte, err error) {
 	br := bufio.NewReaderSize(c, hop.MaxBinaryHead)
-	start, err := br.Peek(hop.BinaryHeadStart)
+	head, err := forwardtest.ReadBinaryHead(br)
 	if err != nil {
-		return h, nil, err
-	}
-	size, err := hop.BinaryHeadSize(start)
-	if err != nil {
-		return h, nil, err
-	}
-	head := make([]byte, size)
-	if _, err := io.ReadFull(br, head); err != nil {
 		return h, nil, err
 	}
 	if h, err = hop.ParseRequestHead(head); err != nil {
@@ -221,4 +214,21 @@ func TestTextInsteadOfABinaryHead(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.Close()
+}
+
+// A transport uses connections over links again, for servers that read binary heads and for those that do not.
+func TestServersWithAndWithoutBinaryHeads(t *testing.T) {
+	read, tr := newBinaryServer(t, func(c net.Conn, _ hop.RequestHead, _ []byte) {
+		_, _ = io.WriteString(c, binaryAnswer(t, 200, int64(len(`{"id":"abcd"}`)), jsonType, `{"id":"abcd"}`))
+	})
+	readNot := newLinkServer(t, answerPlain)
+	readNot.ask(t, tr)
+	testkit.WaitFor(t, "the second link", func() bool { return tr.LinkStats().Links == 2 })
+	for range 5 {
+		read.ask(t, tr)
+		readNot.ask(t, tr)
+	}
+	if readNot.overLink.Load() != 5 {
+		t.Errorf("%d requests over the link to the server without binary heads", readNot.overLink.Load())
+	}
 }

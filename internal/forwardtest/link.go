@@ -104,16 +104,8 @@ func WithBinaryHead(t testing.TB, wire []byte) []byte {
 func ReadBinaryAnswer(s *link.Stream) (h hop.AnswerHead, body []byte, err error) {
 	defer func() { _ = s.Close() }()
 	br := bufio.NewReaderSize(s, hop.MaxBinaryHead)
-	start, err := br.Peek(hop.BinaryHeadStart)
+	head, err := ReadBinaryHead(br)
 	if err != nil {
-		return h, nil, err
-	}
-	size, err := hop.BinaryHeadSize(start)
-	if err != nil {
-		return h, nil, err
-	}
-	head := make([]byte, size)
-	if _, err := io.ReadFull(br, head); err != nil {
 		return h, nil, err
 	}
 	if h, err = hop.ParseAnswerHead(head); err != nil {
@@ -124,6 +116,21 @@ func ReadBinaryAnswer(s *link.Stream) (h hop.AnswerHead, body []byte, err error)
 		err = fmt.Errorf("after the answer: %q, %w", rest, after)
 	}
 	return h, body, err
+}
+
+// ReadBinaryHead reads the bytes of a binary head.
+func ReadBinaryHead(br *bufio.Reader) ([]byte, error) {
+	start, err := br.Peek(hop.BinaryHeadStart)
+	if err != nil {
+		return nil, err
+	}
+	size, err := hop.BinaryHeadSize(start)
+	if err != nil {
+		return nil, err
+	}
+	head := make([]byte, size)
+	_, err = io.ReadFull(br, head)
+	return head, err
 }
 
 func readBody(br *bufio.Reader, length int64) ([]byte, error) {
