@@ -120,7 +120,7 @@ func (l *Log) segmentsOf(e *analytics.Event) *segments {
 // finals returns the segments of final events, those first whose events are dropped first.
 func (l *Log) finals() [3]*segments { return [...]*segments{&l.refusals, &l.requests, &l.billing} }
 
-// storeLocked writes a line of about now, counts it if that fails, and reports whether it is on disk.
+// storeLocked writes the line of an event that has just happened, counts it if that fails, and reports whether it is on disk.
 func (l *Log) storeLocked(to *segments, line []byte, now time.Time) bool {
 	if l.dir == "" {
 		return false

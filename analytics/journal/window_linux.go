@@ -55,7 +55,7 @@ func (w *window) close() {
 	*w = window{}
 }
 
-// put copies a line of about now, which must be within the window, to an offset of the file. The error is a fault: the file is shorter than
+// put copies the line of an event that has just happened, which must be within the window, to an offset of the file. The error is a fault: the file is shorter than
 // the window, or the disk failed.
 func (w *window) put(line []byte, offset int64, now time.Time) error {
 	at := offset - w.start
