@@ -47,10 +47,9 @@ type Grant struct {
 	permits.Permit
 	Endpoint *fleet.Endpoint
 
-	waitedBefore time.Duration // wait for permits that could not be used
-	grantedAt    time.Time     // only of an endpoint with concurrency: auto
-	signs        *signsOfLife
-	free         bool // it takes no slot
+	grantedAt time.Time // only of an endpoint with concurrency: auto
+	signs     *signsOfLife
+	free      bool // it takes no slot
 }
 
 // Received returns where to note that bytes of the engine have arrived for the request: they show that the engine lives.
@@ -64,9 +63,6 @@ func (g Grant) GaveUp() {
 	g.Abandoned()
 }
 
-// Queued returns how long the request waited, in all.
-func (g Grant) Queued() time.Duration { return g.waitedBefore + g.Permit.Queued() }
-
 // Name returns the pool's name.
 func (p *Pool) Name() string { return p.name }
 
@@ -76,7 +72,8 @@ func (p *Pool) Document() *fleet.Pool { return p.document.Load() }
 // Load returns how busy the pool is. It is cheap.
 func (p *Pool) Load() permits.Load { return p.permits.Load() }
 
-// Acquire returns a grant; or a *[permits.Refusal]; or context.Cause(ctx), if ctx ended first.
+// Acquire returns a grant; or a *[permits.Refusal]; or context.Cause(ctx), if ctx ended first; or [permits.ErrWaits] for a detached request: see
+// [permits.Pool.Acquire]. It changes a request that has got a permit which it could not use.
 func (p *Pool) Acquire(ctx context.Context, r *permits.Request) (g Grant, err error) {
 	for {
 		if g.Permit, err = p.permits.Acquire(ctx, r); err != nil {
@@ -89,21 +86,15 @@ func (p *Pool) Acquire(ctx context.Context, r *permits.Request) (g Grant, err er
 		// Since the grant, the endpoint was removed; or the process was stopped for so long that the fence has passed, and
 		// another server may have granted the same slot: also if the process has registered again by now.
 		g.Cancel()
-		g.waitedBefore += g.Permit.Queued()
-		r = rejoining(r, g.Permit.Queued())
+		waited := g.Permit.Queued() - r.WaitedBefore
+		r.MaxWait -= waited
+		r.WaitedBefore += waited
+		r.Rejoin, r.Now = true, time.Time{}
 	}
 }
 
-// rejoining returns a request that goes on after it has waited for a permit that it could not use. The caller's is not changed, and a copy
-// there would be on the stack of each request that waits.
-//
-//go:noinline
-func rejoining(r *permits.Request, waited time.Duration) *permits.Request {
-	again := *r
-	again.MaxWait -= waited
-	again.Rejoin, again.Now = true, time.Time{}
-	return &again
-}
+// OnResolved has resolved called when the wait of a detached request is over: see [permits.Pool.OnResolved].
+func (p *Pool) OnResolved(r *permits.Request, resolved func()) { p.permits.OnResolved(r, resolved) }
 
 func (g *Grant) use(e member) {
 	if g.Endpoint, g.signs = e.Endpoint, e.signs; e.Auto != nil {

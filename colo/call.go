@@ -66,6 +66,7 @@ type call struct {
 
 	// Of the attempt under way.
 	grant          admission.Grant
+	asked          time.Time // for the permit
 	granted        time.Time
 	releasedAt     time.Time // when its permit was released; zero = not yet
 	sent           time.Time
@@ -79,12 +80,14 @@ type call struct {
 	held           bool                // grant must be released
 	clientDeadline bool                // the client's deadline is earlier than the model's first-byte timeout
 	beginLogged    bool                // an end event must follow
+	waits          bool                // detached, in the queue
 	endUnknown     bool                // nothing but the end of the engine's connection ends the response
 	servedAhead    bool                // the engine has said everything before the client has taken it
 
 	internal bool // external endpoints must not get it
 	untraced bool // this node traces, and the entry has passed on nothing, so the engine must not record the request either
 	closed   bool
+	detached bool // it waits without a goroutine
 
 	forward *forward       // to another colo; nil = none
 	trace   *tracing.Trace // nil = nothing is recorded
@@ -185,6 +188,7 @@ func (c *call) permitRequest(now time.Time) permits.Request {
 		Arrived:           c.arrived.Add(-time.Duration(c.token.Waited)),
 		Now:               now,
 		Rejoin:            c.keepsPlace(),
+		Detached:          c.detached,
 		StandIn:           c.standIn,
 		Avoid:             c.failedURLs,
 		Excluded:          c.pool.Excluded(c.need()),
@@ -213,28 +217,32 @@ func jitterFraction(id string) float64 {
 	return float64(xxhash.Sum64String(id)>>11) / (1 << 53)
 }
 
-// acquire gets a permit. The error is a [permits.Refusal] or the cause of the context's end.
+// acquire gets a permit. The error is a [permits.Refusal] or the cause of the context's end; or [permits.ErrWaits] for a detached request that waits, which c.waits
+// says until acquire is called again.
 func (c *call) acquire() error {
-	began := time.Now()
-	c.setWanted(began, false)
+	if !c.waits {
+		c.setWanted(false)
+	}
 	err := c.acquireWanted()
 	for err == nil && !c.pool.Has(c.grant.Endpoint, c.need()) { // which another request has learned meanwhile
 		c.queued += c.grant.Queued()
-		c.traceQueue(began, nil)
+		c.traceQueue(nil)
 		c.grant.Cancel()
-		began = time.Now()
-		c.setWanted(began, true)
+		c.setWanted(true)
 		err = c.acquireWanted()
+	}
+	if c.waits = errors.Is(err, permits.ErrWaits); c.waits {
+		return err
 	}
 	if err != nil {
 		var refused *permits.Refusal
 		if !errors.As(err, &refused) || refused.Waited { // to be refused at once takes no time in a queue
-			c.queued += time.Since(began)
-			c.traceQueue(began, err)
+			c.queued += time.Since(c.asked)
+			c.traceQueue(err)
 		}
 		return c.refused(err)
 	}
-	c.held, c.granted, c.releasedAt = true, began, time.Time{}
+	c.held, c.granted, c.releasedAt = true, c.asked, time.Time{}
 	if c.grant.Queued() > 0 {
 		c.granted = time.Now()
 	}
@@ -242,7 +250,7 @@ func (c *call) acquire() error {
 	if c.attempts == 0 {
 		c.queueLen = c.grant.QueueLenAtArrival()
 	}
-	c.traceQueue(began, nil)
+	c.traceQueue(nil)
 	c.attempts++
 	c.trace.BeginAttempt()
 	c.logBegin() // first: whatever happens from here on, an end event must follow
@@ -250,11 +258,15 @@ func (c *call) acquire() error {
 	return nil
 }
 
+// onResolved has resolved called when a detached request need not wait any more.
+func (c *call) onResolved(resolved func()) { c.pool.OnResolved(&c.wanted, resolved) }
+
 // setWanted sets the request for the next permit.
 //
 //go:noinline
-func (c *call) setWanted(now time.Time, again bool) {
-	c.wanted = c.permitRequest(now)
+func (c *call) setWanted(again bool) {
+	c.asked = time.Now()
+	c.wanted = c.permitRequest(c.asked)
 	c.wanted.Rejoin = c.wanted.Rejoin || again
 }
 

@@ -39,7 +39,7 @@ func (s *Server) Do(ctx context.Context, r *peer.Request) (*peer.Answer, error) 
 			end()
 		}
 	}()
-	a, err := s.do(in, r)
+	a, err := s.newCall(in, r).do()
 	if err != nil || a.OnClose == nil {
 		return a, err
 	}
@@ -62,11 +62,11 @@ func (s *Server) takeCall() *server.Request {
 	return s.inflight.Begin()
 }
 
-// do is the life of a request in a colo, up to its answer's first byte; the hooks of the answer are the rest.
-func (s *Server) do(in *server.Request, r *peer.Request) (a *peer.Answer, err error) {
-	c := s.newCall(in, r)
+// do is the life of a request in a colo, up to its answer's first byte; the hooks of the answer are the rest. It returns [permits.ErrWaits] for a detached request that
+// waits, and is called again when onResolved says so.
+func (c *call) do() (a *peer.Answer, err error) {
 	defer func() {
-		if a == nil || a.OnClose == nil {
+		if (a == nil || a.OnClose == nil) && !errors.Is(err, permits.ErrWaits) {
 			c.close()
 		}
 	}()
@@ -83,14 +83,21 @@ func (s *Server) do(in *server.Request, r *peer.Request) (a *peer.Answer, err er
 
 // serve carries the request to engines of this colo, until one answers or the request is refused.
 func (c *call) serve() (*peer.Answer, error) {
-	if refused := c.resolve(); refused != nil {
-		return c.answerRefusal(refused)
-	}
-	for {
-		if refused := c.reachHome(); refused != nil {
+	if !c.waits {
+		if refused := c.resolve(); refused != nil {
 			return c.answerRefusal(refused)
 		}
+	}
+	for {
+		if !c.waits {
+			if refused := c.reachHome(); refused != nil {
+				return c.answerRefusal(refused)
+			}
+		}
 		if err := c.acquire(); err != nil {
+			if c.waits {
+				return nil, err
+			}
 			if c.reroute(err) || c.mayAskAgain(err) {
 				continue
 			}

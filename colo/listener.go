@@ -15,6 +15,7 @@ import (
 	"colonnade/forwarding/server"
 	"colonnade/forwarding/transport"
 	"colonnade/openai"
+	"colonnade/permits"
 	"colonnade/reasons"
 )
 
@@ -32,10 +33,15 @@ func (s *Server) serve(rc *fasthttp.RequestCtx) {
 }
 
 // serveExchange answers one request of another node.
-func (s *Server) serveExchange(x *server.Exchange) {
-	in := s.inflight.Begin()
-	streaming := false
+func (s *Server) serveExchange(x *server.Exchange) { s.answer(x, s.inflight.Begin(), nil) }
+
+// answer is serveExchange for a request in flight. A request with binary heads that waits for a permit has a call; one that has just arrived has none.
+func (s *Server) answer(x *server.Exchange, in *server.Request, c *call) {
+	suspended, streaming := false, false
 	defer func() {
+		if suspended {
+			return
+		}
 		x.SetField(hop.HeaderTook, took(x.Arrived))
 		if !streaming {
 			in.Close()
@@ -50,26 +56,40 @@ func (s *Server) serveExchange(x *server.Exchange) {
 			s.write(x, "", internalError(true))
 		}
 	}()
+	if c == nil {
+		if c = s.begin(x, in); c == nil {
+			return
+		}
+	}
+	var err error
+	switch answer, err = c.do(); {
+	case errors.Is(err, permits.ErrWaits):
+		suspended = true
+		x.Suspend(c.onResolved, func() { s.answer(x, in, c) })
+	case err != nil:
+		s.write(x, c.token.RequestID, clientGone())
+	case answer.Response == nil:
+		s.write(x, c.token.RequestID, answer)
+	default:
+		streaming = s.relay(x, in, c.token.RequestID, answer)
+	}
+}
+
+// begin reads a request and returns its call; nil if the request was answered.
+func (s *Server) begin(x *server.Exchange, in *server.Request) *call {
 	r, refused := s.receive(x, in)
 	if refused != nil {
 		s.write(x, "", refused)
-		return
+		return nil
 	}
-	id := r.Token.RequestID
 	if err := in.WatchClient(x.Conn()); err != nil {
 		s.config.Logger.Error("cannot watch the client", "error", err)
-		s.write(x, id, internalError(false))
-		return
+		s.write(x, r.Token.RequestID, internalError(false))
+		return nil
 	}
-	var err error
-	switch answer, err = s.do(in, r); {
-	case err != nil:
-		s.write(x, id, clientGone())
-	case answer.Response == nil:
-		s.write(x, id, answer)
-	default:
-		streaming = s.relay(x, in, id, answer)
-	}
+	c := s.newCall(in, r)
+	c.detached = x.Text() == nil
+	return c
 }
 
 // took returns the time since a request has arrived: see [server.Exchange].

@@ -31,14 +31,14 @@ func (c *call) headerToPassOn(name string) string {
 	return c.trace.Header(name, c.request.Field(name))
 }
 
-// traceQueue records the span of a request that came to the queue at a time, and has got a permit, or waited and got err.
-func (c *call) traceQueue(since time.Time, err error) {
+// traceQueue records the span of a request that has asked for a permit, and has got one, or waited and got err.
+func (c *call) traceQueue(err error) {
 	if !c.trace.Recorded() || err == nil && c.grant.Queued() == 0 {
 		return
 	}
 	s := tracing.QueueSpan{
 		RequestID: c.token.RequestID, Account: c.token.Account, Pool: c.pool.Name(), Colo: c.server.config.Colo, Priority: c.token.Priority,
-		Start: since, End: time.Now(), Length: -1,
+		Start: c.asked, End: time.Now(), Length: -1,
 	}
 	var refused *permits.Refusal
 	switch {

@@ -7,6 +7,7 @@ import (
 
 	"colonnade/balance"
 	"colonnade/fairqueue"
+	"colonnade/internal/lazyctx"
 )
 
 // forever is longer than any wait, and short enough to be added to an instant.
@@ -37,28 +38,41 @@ type waiter struct {
 	balance       *balance.Request
 	declinesUntil time.Duration // it declines endpoints that it does not prefer; 0: it was not offered one yet
 
-	ready    chan struct{} // closed when it is resolved; the fields below do not change after that
-	resolved bool
-	standIn  bool           // it waits only because the pool's home did not answer
-	chosen   balance.Choice // by acceptLocked, for the grant that follows
-	permit   *permitState   // set if it was granted a permit
-	refusal  *Refusal       // set if it was refused; neither is if its client left
+	onResolved func()       // called with the pool's mutex; nil before notify
+	timer      *time.Timer  // ends its wait; nil before notify, and if it was resolved before
+	left       lazyctx.Hook // likewise
+	resolved   bool         // the fields below do not change any more
+
+	standIn bool           // it waits only because the pool's home did not answer
+	chosen  balance.Choice // by acceptLocked, for the grant that follows
+	permit  *permitState   // set if it was granted a permit
+	refusal *Refusal       // set if it was refused; neither is if its client left
 }
 
-// Acquire returns a permit, at once or after waiting for it; or a *Refusal; or context.Cause(ctx), if ctx ended first.
-// The caller releases the permit.
+// ErrWaits is returned by Acquire for a request that is [Request.Detached] and waits.
+var ErrWaits = errors.New("the request waits")
+
+// Acquire returns a permit, at once or after waiting for it; or a *Refusal; or context.Cause(ctx), if ctx ended first. The caller releases the permit. It returns
+// [ErrWaits] at once for a detached request that has to wait. The caller then calls [Pool.OnResolved], and Acquire once more with the same request when that says so.
 func (p *Pool) Acquire(ctx context.Context, r *Request) (Permit, error) {
+	if r.waiter != nil {
+		return p.acquireResolved(r)
+	}
 	if ctx.Err() != nil {
 		return Permit{}, context.Cause(ctx)
 	}
 	s, w, err := p.admit(ctx, r)
 	if w != nil {
+		if r.Detached {
+			r.waiter = w
+			return Permit{}, ErrWaits
+		}
 		s, err = p.wait(w, r.Progress)
 	}
 	if err != nil {
 		return Permit{}, err
 	}
-	return Permit{state: s, serial: s.serial, placement: s.placement, queued: s.queued}, nil
+	return s.permit(r), nil
 }
 
 // admit decides what can be decided on arrival: it returns a permit, or a waiter, or a refusal.
@@ -113,7 +127,7 @@ func (p *Pool) admit(ctx context.Context, r *Request) (*permitState, *waiter, er
 }
 
 func (p *Pool) newWaiter(ctx context.Context, a *arrival, r *Request) *waiter {
-	w := &waiter{arrival: *a, ctx: ctx, avoid: r.Avoid, balance: r.Balance, ready: make(chan struct{})}
+	w := &waiter{arrival: *a, ctx: ctx, avoid: r.Avoid, balance: r.Balance}
 	w.item = fairqueue.Item{Claim: a.claim, Bytes: r.Bytes, Arrived: r.Arrived, Value: w}
 	if r.Arrived.IsZero() {
 		w.item.Arrived = p.began.Add(a.at)

@@ -47,10 +47,15 @@ type permitState struct {
 	ended           time.Duration // likewise; the instant by EndedAt, 0: none
 }
 
+// permit returns the permit that a request has got.
+func (s *permitState) permit(r *Request) Permit {
+	return Permit{state: s, serial: s.serial, placement: s.placement, queued: s.queued + r.WaitedBefore}
+}
+
 // Endpoint returns the ID of the endpoint whose slot it is.
 func (t Permit) Endpoint() string { return t.placement.endpoint }
 
-// Queued returns how long the request waited for the permit.
+// Queued returns how long the request waited, in all.
 func (t Permit) Queued() time.Duration { return t.queued }
 
 // QueueLenAtArrival returns how many requests were waiting when the request arrived, without it. It must not be called after Release.

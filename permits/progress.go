@@ -66,6 +66,7 @@ func (p *Pool) progress(w *waiter) (Progress, bool) {
 // abandon removes w from the queue, and gives back the permit if it was granted one.
 func (p *Pool) abandon(w *waiter) {
 	p.leave(w, "")
+	w.stop()
 	if w.permit != nil {
 		w.permit.release(w.permit.serial, outcome{})
 	}

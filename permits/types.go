@@ -112,7 +112,9 @@ type Request struct {
 	// StandIn says that the server that is the pool's home did not answer: the request waits in a pool whose home is another server
 	// (see [Pool.SetHome]), instead of being refused.
 	StandIn bool
-	Avoid   []string // IDs of endpoints that it must not get; the caller must not change it while Acquire runs
+	// Detached says that the request waits without a goroutine: see [Pool.Acquire].
+	Detached bool
+	Avoid    []string // IDs of endpoints that it must not get; the caller must not change it while Acquire runs
 
 	// Excluded are endpoints that it must not get either, and neither would its client's next request: the expected wait and Retry-After
 	// count only the slots of the others.
@@ -122,8 +124,13 @@ type Request struct {
 	Balance *balance.Request
 
 	// Progress, if set, is called with the request's progress: when it begins to wait, then once a second. Acquire calls it,
-	// and cannot return a permit meanwhile.
+	// and cannot return a permit meanwhile. A detached request has none.
 	Progress func(Progress)
+
+	// WaitedBefore is how long the request has waited for permits that it could not use. [Permit.Queued] counts it.
+	WaitedBefore time.Duration
+
+	waiter *waiter // a detached request's while it waits
 }
 
 // Reason is the machine-readable reason of a refusal.

@@ -5,10 +5,38 @@ import (
 	"time"
 )
 
-// wait waits until w is resolved, its client leaves, or its time has run out. progress may be nil.
+// OnResolved has resolved called, once, when the wait of a detached request is over: it was granted a permit or refused, its client has left, or its time has run
+// out. Acquire returns which of these then. resolved may be called before OnResolved returns, and must neither wait nor use the pool.
+func (p *Pool) OnResolved(r *Request, resolved func()) { p.notify(r.waiter, resolved) }
+
+// acquireResolved is Acquire for a detached request whose wait is over.
+func (p *Pool) acquireResolved(r *Request) (Permit, error) {
+	w := r.waiter
+	r.waiter = nil
+	s, err := w.result()
+	if err != nil {
+		return Permit{}, err
+	}
+	return s.permit(r), nil
+}
+
+// notify has resolved called when w is resolved, which it is from now on also when its client leaves or its time has run out.
+func (p *Pool) notify(w *waiter, resolved func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if w.resolved {
+		resolved()
+		return
+	}
+	w.onResolved = resolved
+	w.timer = time.AfterFunc(w.waitUntil-w.at, func() { p.leave(w, w.lateReason) })
+	w.left.Attach(w.ctx, func() { p.leave(w, "") })
+}
+
+// wait waits until w is resolved. progress may be nil.
 func (p *Pool) wait(w *waiter, progress func(Progress)) (*permitState, error) {
-	timer := time.NewTimer(w.waitUntil - w.at)
-	defer timer.Stop()
+	resolved := make(chan struct{})
+	p.notify(w, func() { close(resolved) })
 	var due <-chan time.Time // nil, and free of cost, for a waiter that reports no progress
 	var reporter *progressReporter
 	if progress != nil {
@@ -16,21 +44,20 @@ func (p *Pool) wait(w *waiter, progress func(Progress)) (*permitState, error) {
 		defer reporter.ticker.Stop()
 		due = reporter.ticker.C
 	}
-	for waits := true; waits; {
-		waits = false
+	for {
 		select {
-		case <-w.ready:
-		case <-w.ctx.Done():
-			p.leave(w, "")
-		case <-timer.C:
-			p.leave(w, w.lateReason)
+		case <-resolved:
+			return w.result()
 		case <-due:
 			reporter.report()
-			waits = true
 		}
 	}
-	// w is resolved now, in one of three ways that may have raced: granted a slot, refused, or left. A slot that it was
-	// granted is counted against it until it is released here or by the caller.
+}
+
+// result returns what has come of w, which was resolved in one of three ways that may have raced: granted a slot, refused, or left. A slot that
+// it was granted is counted against it until it is released here or by the caller.
+func (w *waiter) result() (*permitState, error) {
+	w.stop()
 	if w.ctx.Err() != nil {
 		// The client is gone, so a slot that was handed over at the same moment would never be released by the caller:
 		// it goes to the next waiter, and counts neither for the account nor for the time that permits are held.
@@ -43,6 +70,14 @@ func (p *Pool) wait(w *waiter, progress func(Progress)) (*permitState, error) {
 		return nil, w.refusal
 	}
 	return w.permit, nil
+}
+
+// stop ends what notify has begun.
+func (w *waiter) stop() {
+	if w.timer != nil {
+		w.timer.Stop()
+		w.left.Stop()
+	}
 }
 
 // leave removes w from the queue, and refuses it if there is a reason.
@@ -76,7 +111,7 @@ func (p *Pool) rejectWaitersLocked(now time.Duration, reason Reason, test func(*
 	}
 }
 
-// resolveLocked wakes w, after its permit or refusal was set, or after it left the queue by itself.
+// resolveLocked ends the wait of w, after its permit or refusal was set, or after it left the queue by itself.
 func (p *Pool) resolveLocked(w *waiter) {
 	if w.standIn {
 		w.standIn = false
@@ -84,5 +119,7 @@ func (p *Pool) resolveLocked(w *waiter) {
 	}
 	p.waitsLocked(w, -1)
 	w.resolved = true
-	close(w.ready)
+	if w.onResolved != nil {
+		w.onResolved()
+	}
 }

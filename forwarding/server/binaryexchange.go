@@ -14,7 +14,7 @@ import (
 // binaryExchange is what an [Exchange] with binary heads reads and writes.
 //
 //	stream of a link → serveStream ─ binary head ─→ serveExchange: HandleExchange → the answer in one write, or a body that is written as it comes
-//	                        └─────── text ────────→ fasthttp's ServeConn
+//	                        └─────── text ────────→ fasthttp's ServeConn      └───→ Suspend: no goroutine → another worker: run → the answer
 type binaryExchange struct {
 	conn   *serverConn
 	memory *exchangeMemory
@@ -25,7 +25,9 @@ type binaryExchange struct {
 	whole  []byte // the body of the answer
 	length int64  // of a body that is written as it comes; -1 = in chunks
 	write  func(io.Writer) error
-	failed bool // the handler has panicked
+	start  func(resume func()) // see Exchange.Suspend; nil = the exchange is not suspended
+	resume func()              // likewise
+	failed bool                // the handler has panicked
 }
 
 // exchangeMemory is memory that one exchange uses after another. endExchange takes it back once the handler has returned and a whole answer was written.
@@ -38,6 +40,15 @@ type exchangeMemory struct {
 
 // maxExchangeMemory is the greatest input, and the greatest output, that are kept for another exchange, in bytes.
 const maxExchangeMemory = 16 << 10
+
+// do is the work of a worker.
+func (s *Server) do(t task) {
+	if t.resume != nil {
+		s.run(t.resume)
+		return
+	}
+	s.serveStream(t.stream)
+}
 
 // serveStream serves the exchange of a stream, and closes it.
 func (s *Server) serveStream(of linkedStream) {
@@ -75,7 +86,17 @@ func (s *Server) serveExchange(of linkedStream, arrived int) {
 		s.writeAnswer(&x.wire)
 		return
 	}
+	s.run(x)
+}
+
+// run calls the handler, or what goes on after it was suspended, and writes the answer.
+func (s *Server) run(x *Exchange) {
 	s.callExchange(x)
+	if start := x.wire.start; start != nil {
+		x.wire.start = nil
+		start(func() { s.links.workers.give(task{resume: x}) }) // another worker may have x from here on
+		return
+	}
 	if x.wire.write != nil {
 		s.links.workers.running.Go(func() { s.writeAnswer(&x.wire) }) // a body may take minutes, and another goroutine has a smaller stack
 		return
@@ -92,15 +113,20 @@ func (s *Server) endExchange(x *binaryExchange) {
 	}
 }
 
-// callExchange calls HandleExchange, which recovers from its own panics. A panic that escapes it gets an answer here.
+// callExchange calls HandleExchange, or what goes on after that, which recover from their own panics. A panic that escapes it gets an answer here.
 func (s *Server) callExchange(x *Exchange) {
 	defer func() {
 		if LogPanic(s.logger, "exchange", recover()) {
 			s.abandonBody(&x.wire)
-			x.wire.output, x.wire.write, x.wire.failed = hop.BeginAnswerHead(x.wire.output[:0]), nil, true
+			x.wire.output, x.wire.write, x.wire.start, x.wire.failed = hop.BeginAnswerHead(x.wire.output[:0]), nil, nil, true
 			x.WriteError(openai.Internal(), "")
 		}
 	}()
+	if resume := x.wire.resume; resume != nil {
+		x.wire.resume = nil
+		resume()
+		return
+	}
 	s.handleExchange(x)
 }
 

@@ -137,6 +137,12 @@ func (x *Exchange) WriteBody(status int, contentType string, length int64, body 
 	x.wire.length, x.wire.write = length, body
 }
 
+// Suspend has the exchange wait without a goroutine once the handler has returned. start is called then, and has its argument called once, at the end of the wait;
+// that call does not wait. Then resume is called in place of the handler. The request must stay open meanwhile. It is for binary heads only.
+func (x *Exchange) Suspend(start func(resume func()), resume func()) {
+	x.wire.start, x.wire.resume = start, resume
+}
+
 func (x *Exchange) begin(status int, contentType string) {
 	x.SetField("Content-Type", contentType)
 	x.wire.status = status

@@ -70,7 +70,7 @@ func (s *Server) AcceptLink(rc *fasthttp.RequestCtx) bool {
 // serve serves the streams of a link, over the connection c, until it ends.
 func (l *links) serve(c *serverConn) {
 	defer func() { _ = c.Close() }()
-	served := netconn.NewLink(wrapHijacked(c), func(s *link.Stream) { l.workers.give(linkedStream{s, c}) }, l.limit, l.flusher)
+	served := netconn.NewLink(wrapHijacked(c), func(s *link.Stream) { l.workers.give(task{stream: linkedStream{s, c}}) }, l.limit, l.flusher)
 	l.add(served)
 	defer l.remove(served)
 	if err := served.Run(); err != nil {

@@ -9,29 +9,36 @@ import (
 // workerIdle is how long a worker stays that is not needed, and twice as long at most.
 const workerIdle = 5 * time.Second
 
-// workers are goroutines that serve streams. A worker serves one stream after another, so that its stack grows once and not for each request. The one
-// that has become idle last is used first, and those that were not needed for workerIdle end. The caller must call close when no link is left.
+// workers are goroutines that serve streams. A worker serves one stream after another, so that its stack grows once and not for each request. One whose exchange is
+// suspended takes another, and any worker goes on with that exchange. The worker that has become idle last is used first, and those that were not needed for workerIdle
+// end. The caller must call close when no link is left.
 type workers struct {
-	serve   func(linkedStream)
+	serve   func(task)
 	running sync.WaitGroup // workers, and goroutines that write bodies
 
-	mu       sync.Mutex          // guards the fields below
-	idle     []chan linkedStream // of idle workers, the last one at the end; none ends one
-	unneeded int                 // how many of them, from the begin, were idle since the last sweep
-	timer    *time.Timer         // calls sweep; nil = it does not run
+	mu       sync.Mutex  // guards the fields below
+	idle     []chan task // of idle workers, the last one at the end; none ends one
+	unneeded int         // how many of them, from the begin, were idle since the last sweep
+	timer    *time.Timer // calls sweep; nil = it does not run
 	closed   bool
 }
 
-// give has a worker serve a stream, and does not wait.
-func (w *workers) give(c linkedStream) {
-	if idle := w.takeIdle(); idle != nil {
-		idle <- c
-		return
-	}
-	w.running.Go(func() { w.run(c) })
+// task is a new stream to serve, or an exchange to go on with.
+type task struct {
+	stream linkedStream
+	resume *Exchange
 }
 
-func (w *workers) takeIdle() chan<- linkedStream {
+// give has a worker do a task, and does not wait.
+func (w *workers) give(t task) {
+	if idle := w.takeIdle(); idle != nil {
+		idle <- t
+		return
+	}
+	w.running.Go(func() { w.run(t) })
+}
+
+func (w *workers) takeIdle() chan<- task {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	last := len(w.idle) - 1
@@ -44,10 +51,10 @@ func (w *workers) takeIdle() chan<- linkedStream {
 	return taken
 }
 
-func (w *workers) run(c linkedStream) {
-	next := make(chan linkedStream, 1)
-	for ; c.Stream != nil; c = <-next {
-		w.serve(c)
+func (w *workers) run(t task) {
+	next := make(chan task, 1)
+	for ; t != (task{}); t = <-next {
+		w.serve(t)
 		if !w.park(next) {
 			return
 		}
@@ -55,7 +62,7 @@ func (w *workers) run(c linkedStream) {
 }
 
 // park makes a worker idle. It returns false if the worker is to end.
-func (w *workers) park(next chan linkedStream) bool {
+func (w *workers) park(next chan task) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
@@ -81,7 +88,7 @@ func (w *workers) sweep() {
 // endLocked ends the first n idle workers.
 func (w *workers) endLocked(n int) {
 	for _, next := range w.idle[:n] {
-		next <- linkedStream{}
+		next <- task{}
 	}
 	w.idle, w.unneeded = slices.Delete(w.idle, 0, n), 0
 }

@@ -12,10 +12,10 @@ import (
 func TestWorkers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
-		w := workers{serve: func(linkedStream) { <-release }}
+		w := workers{serve: func(task) { <-release }}
 		serve := func(n int) {
 			for range n {
-				w.give(linkedStream{Stream: new(link.Stream)})
+				w.give(task{stream: linkedStream{Stream: new(link.Stream)}})
 			}
 			synctest.Wait()
 		}

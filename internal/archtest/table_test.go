@@ -72,7 +72,7 @@ var table = []row{
 		third: []string{"github.com/cespare/xxhash/v2"},
 		why:   "an endpoint is chosen without locks, clocks or knowledge of engines"},
 	{path: "permits",
-		ours: []string{"balance", "fairqueue", "reasons"},
+		ours: []string{"balance", "fairqueue", "internal/lazyctx", "reasons"},
 		why:  "granting a permit needs neither documents nor transport"},
 	{path: "discovery/engines/figures",
 		why: "what engines write about themselves is read from bytes alone, so that it can be fuzzed"},
