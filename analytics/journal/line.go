@@ -19,8 +19,9 @@ var (
 )
 
 const (
-	crcDigits = 8
-	usualLine = 768 // bytes that suffice for most lines
+	crcDigits  = 8
+	usualLine  = 768 // bytes that suffice for most lines
+	usualBegin = 384 // the same for begins, which are kept until their ends
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)

@@ -34,7 +34,8 @@ type Log struct {
 	maxBytes int64
 	logger   *slog.Logger
 	lock     *os.File
-	lines    sync.Pool // of *[]byte, each for one line: that of an open begin is given back with its end, and any other by Append
+
+	lines, beginLines sync.Pool // of *[]byte, each for one line: that of an open begin is given back with its end, and any other by Append
 
 	mu          sync.Mutex           // guards the fields below
 	billing     segments             // inferences
@@ -69,7 +70,11 @@ func (l *Log) Append(e *analytics.Event) {
 		filled.Time = time.Now()
 	}
 	filled.Time = filled.Time.UTC()
-	line := l.lines.Get().(*[]byte)
+	memory := &l.lines
+	if filled.Phase == analytics.PhaseBegin {
+		memory = &l.beginLines
+	}
+	line := memory.Get().(*[]byte)
 	*line = (*line)[:0]
 	if l.dir != "" {
 		*line = appendLine(*line, &filled)
@@ -77,10 +82,13 @@ func (l *Log) Append(e *analytics.Event) {
 
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.appendLocked(&filled, line)
+	if kept := l.appendLocked(&filled, line); !kept {
+		memory.Put(line)
+	}
 }
 
-func (l *Log) appendLocked(e *analytics.Event, line *[]byte) {
+// appendLocked reports whether it has kept the line.
+func (l *Log) appendLocked(e *analytics.Event, line *[]byte) (kept bool) {
 	to := l.segmentsOf(e)
 	written := l.storeLocked(to, *line, e.Time)
 	if to != &l.begins && (written || l.dir == "") {
@@ -92,16 +100,16 @@ func (l *Log) appendLocked(e *analytics.Event, line *[]byte) {
 	switch {
 	case e.Phase == analytics.PhaseBegin && written:
 		l.open[e.EventID] = openBegin{line: line, in: to}
-		return // the end gives the line back
+		return true // the end gives the line back
 	case e.Phase == analytics.PhaseBegin:
 		l.open[e.EventID] = openBegin{in: to}
 	case e.Phase == analytics.PhaseEnd:
 		if begin := l.open[e.EventID]; begin.line != nil {
-			l.lines.Put(begin.line)
+			l.beginLines.Put(begin.line)
 		}
 		delete(l.open, e.EventID)
 	}
-	l.lines.Put(line)
+	return false
 }
 
 // segmentsOf returns the segments that an event belongs to.

@@ -33,6 +33,7 @@ type Config struct {
 func Open(c Config) (*Log, error) {
 	l := &Log{node: c.Node, logger: c.Logger, open: map[string]openBegin{}}
 	l.lines.New = func() any { return new(make([]byte, 0, usualLine)) }
+	l.beginLines.New = func() any { return new(make([]byte, 0, usualBegin)) }
 	if l.logger == nil {
 		l.logger = slog.New(slog.DiscardHandler)
 	}

@@ -60,9 +60,12 @@ func (m *measurement) waitingMemory(ctx context.Context, r *running) ([]Held, er
 		return nil, err
 	}
 	request := chatRequest(m.place.key, narrow, nil)
-	for _, c := range conns {
+	for i, c := range conns { // over seconds, since a burst needs memory of its own
 		if _, err := c.Write(request); err != nil {
 			return nil, err
+		}
+		if i%2 == 1 {
+			sleep(ctx, time.Millisecond)
 		}
 	}
 	sleep(ctx, m.size.Settle)

@@ -41,6 +41,7 @@ type sender struct {
 	out     []byte     // frames that no goroutine writes yet
 	spare   []byte     // memory for out
 	rest    []byte     // what tryWrite has left, before out
+	restOf  []byte     // the memory of which rest is a part
 	writing bool       // a goroutine writes, or the writer is to
 	closed  bool
 	queued  uint64 // bytes of all frames so far
@@ -137,7 +138,7 @@ func (s *sender) write(joined bool) {
 
 // tryWriteLocked writes what is pending without waiting, and reports whether the connection has taken it.
 func (s *sender) tryWriteLocked() bool {
-	p := s.takeLocked()
+	p, memory := s.takeLocked()
 	s.mu.Unlock()
 	n, err := s.tryWrite(p)
 	s.taken.Add(uint64(n))
@@ -151,27 +152,28 @@ func (s *sender) tryWriteLocked() bool {
 	}
 	if n < len(p) {
 		s.begun = s.ended
-		s.rest = p[n:]
+		s.rest, s.restOf = p[n:], memory
 		return false
 	}
-	s.recycleLocked(p)
+	s.recycleLocked(memory)
 	s.nextTurnLocked()
 	return true
 }
 
-// takeLocked returns what is to be written next.
-func (s *sender) takeLocked() []byte {
-	p := s.rest
-	if s.rest = nil; len(p) == 0 {
-		p, s.out, s.spare = s.out, s.spare[:0], nil
+// takeLocked returns what is to be written next, and the memory to recycle then.
+func (s *sender) takeLocked() (p, memory []byte) {
+	p, memory = s.rest, s.restOf
+	if s.rest, s.restOf = nil, nil; len(p) == 0 {
+		p, memory = s.out, s.out
+		s.out, s.spare = s.spare[:0], nil
 	}
 	s.begun += uint64(len(p))
-	return p
+	return p, memory
 }
 
-func (s *sender) recycleLocked(p []byte) {
-	if cap(p) <= maxKept || s.queued != s.ended {
-		s.spare = p[:0]
+func (s *sender) recycleLocked(memory []byte) {
+	if cap(memory) <= maxKept || s.queued != s.ended {
+		s.spare = memory[:0]
 	}
 }
 
@@ -230,7 +232,7 @@ func (s *sender) writeAll() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for len(s.rest)+len(s.out) > 0 && !s.closed {
-		p := s.takeLocked()
+		p, memory := s.takeLocked()
 		s.mu.Unlock()
 		n, err := s.writeOut(p)
 		s.mu.Lock()
@@ -238,7 +240,7 @@ func (s *sender) writeAll() error {
 		if err != nil {
 			return err
 		}
-		s.recycleLocked(p)
+		s.recycleLocked(memory)
 		s.nextTurnLocked()
 	}
 	s.writing = false

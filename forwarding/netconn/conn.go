@@ -43,14 +43,26 @@ type Conn struct {
 
 	cancelled atomic.Bool
 	moving    sync.Mutex // held while the pump takes or returns the connection, and by Cancel
-	unread    unread
-	asker     asker
 	poller    poller
+	*ofSocket // nil with a stream, and on a Conn of Wrap
+}
+
+// ofSocket is what only a Conn of New needs. Conns over streams are as many as requests that wait, and so should be small.
+type ofSocket struct {
+	unread unread
+	asker  asker
+	oob    [oobSize]byte // for receive
 }
 
 // New returns a Conn over socket, or over secure, which lies over socket; secure is nil without TLS.
 func New(socket *Socket, secure *TLSConn) *Conn {
-	c := &Conn{Conn: socket, socket: socket, tls: secure}
+	both := new(struct {
+		Conn
+		own ofSocket
+	})
+	c := &both.Conn
+	c.Conn, c.socket, c.tls, c.ofSocket = socket, socket, secure, &both.own
+	c.poller.oob = c.oob[:]
 	if secure != nil {
 		c.Conn = secure
 	}

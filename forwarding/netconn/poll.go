@@ -37,7 +37,7 @@ type poller struct {
 	ended   bool // step has returned false
 	panic   any  // of a shared step
 	woken   chan struct{}
-	oob     [oobSize]byte
+	oob     []byte // that of the connection
 }
 
 // Poll calls step whenever there may be something to read, until step returns false. Within step, Read does not wait: it returns
