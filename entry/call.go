@@ -87,7 +87,9 @@ type call struct {
 func (e *Entry) newCall(rc *fasthttp.RequestCtx, now time.Time) *call {
 	var random [2 * idSize]byte
 	_, _ = rand.Read(random[:]) // does not fail since Go 1.24
-	ids := hex.EncodeToString(random[:])
+	var text [2 * len(random)]byte
+	hex.Encode(text[:], random[:])
+	ids := string(text[:])
 	return &call{
 		Request: e.inflight.Begin(), entry: e, rc: rc, arrived: now,
 		id: ids[:len(ids)/2], eventID: ids[len(ids)/2:],

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	"colonnade/internal/ascii"
 )
@@ -116,6 +117,18 @@ func AppendHeadField(dst []byte, name, value string) []byte {
 		return dst
 	}
 	return appendText(appendText(dst, name), value)
+}
+
+// AppendHeadFieldBy appends a header line with the value that appendValue appends, whose error it returns.
+func AppendHeadFieldBy(dst []byte, name string, appendValue func([]byte) ([]byte, error)) ([]byte, error) {
+	dst = appendText(dst, name)
+	from := len(dst)
+	dst, err := appendValue(dst)
+	if err != nil {
+		return dst, err
+	}
+	var length [binary.MaxVarintLen64]byte
+	return slices.Insert(dst, from, length[:binary.PutUvarint(length[:], uint64(len(dst)-from))]...), nil
 }
 
 func appendText(dst []byte, s string) []byte {

@@ -47,21 +47,27 @@ func (v *Verified) VerifyBody(body []byte) error {
 	return nil
 }
 
-// Sign returns h as a token for b, issued now, with the next number of s. It changes h accordingly, and takes the last stops of h.Onward away
-// that do not fit.
+// Sign is AppendSigned for a token of its own.
 func (k *Keys) Sign(h *Token, s *Sequence, b *Binding, now time.Time) (string, error) {
+	token, err := k.AppendSigned(nil, h, s, b, now)
+	return string(token), err
+}
+
+// AppendSigned appends h as a token for b to dst, issued now, with the next number of s. It changes h accordingly, and takes the last stops of h.Onward away
+// that do not fit.
+func (k *Keys) AppendSigned(dst []byte, h *Token, s *Sequence, b *Binding, now time.Time) ([]byte, error) {
 	h.Issued, h.Boot, h.Issuer, h.Number = now.Unix(), s.boot, s.issuer, s.next()
 	if h.Headers != nil {
 		h.Headers = &MoreHeaders{Names: h.Headers.Names, Sum: b.sumHeaders(h.Headers.Names)}
 	}
 	if b.Protocol < BinaryTokenProtocol {
-		return k.signJSON(h, b)
+		return k.signJSON(dst, h, b)
 	}
-	return k.signBinary(h, b)
+	return k.signBinary(dst, h, b)
 }
 
-// signBinary returns a token in binary: the version, and in one encoding the body's digest, the payload and the signature.
-func (k *Keys) signBinary(h *Token, b *Binding) (string, error) {
+// signBinary appends a token in binary: the version, and in one encoding the body's digest, the payload and the signature.
+func (k *Keys) signBinary(dst []byte, h *Token, b *Binding) ([]byte, error) {
 	buffer := k.takeBuffer()
 	defer k.putBuffer(buffer)
 	digest := sha256.Sum256(b.Body)
@@ -79,18 +85,16 @@ func (k *Keys) signBinary(h *Token, b *Binding) (string, error) {
 		err = fmt.Errorf("%d bytes, at most %d", size(), maxTokenSize)
 	}
 	if err != nil {
-		return "", fmt.Errorf("cannot encode hop token: %w", err)
+		return dst, fmt.Errorf("cannot encode hop token: %w", err)
 	}
 	message = k.signers()[0].sum(message, message)
-	signed := len(message)
-	message = append(message, binaryVersion...)
-	message = base64.RawURLEncoding.AppendEncode(message, message[content:signed])
 	*buffer = message // for its capacity
-	return string(message[signed:]), nil
+	dst = append(dst, binaryVersion...)
+	return base64.RawURLEncoding.AppendEncode(dst, message[content:]), nil
 }
 
-// signJSON returns a token in JSON.
-func (k *Keys) signJSON(t *Token, b *Binding) (string, error) {
+// signJSON appends a token in JSON.
+func (k *Keys) signJSON(dst []byte, t *Token, b *Binding) ([]byte, error) {
 	h := *t // which json moves to the heap
 	payload, err := json.Marshal(&h)
 	for room := cmp.Or(b.MaxToken, maxTokenSize); err == nil && len(h.Onward) > 0 && tokenSize(payload) > min(room, maxTokenSize); {
@@ -98,7 +102,7 @@ func (k *Keys) signJSON(t *Token, b *Binding) (string, error) {
 		payload, err = json.Marshal(&h)
 	}
 	if err != nil {
-		return "", fmt.Errorf("cannot encode hop token: %w", err)
+		return dst, fmt.Errorf("cannot encode hop token: %w", err)
 	}
 	var seal [2 * sha256.Size]byte // the body's digest, and the signature
 	digest := sha256.Sum256(b.Body)
@@ -108,15 +112,13 @@ func (k *Keys) signJSON(t *Token, b *Binding) (string, error) {
 	k.signers()[0].sum(append(seal[:0], digest[:]...), *message)
 	size := tokenSize(payload)
 	if size > maxTokenSize {
-		return "", fmt.Errorf("cannot encode hop token: %d bytes, at most %d", size, maxTokenSize)
+		return dst, fmt.Errorf("cannot encode hop token: %d bytes, at most %d", size, maxTokenSize)
 	}
 	enc := base64.RawURLEncoding
-	token := make([]byte, 0, size)
-	token = append(token, version...)
-	token = enc.AppendEncode(token, payload)
-	token = append(token, '.')
-	token = enc.AppendEncode(token, seal[:])
-	return string(token), nil
+	dst = append(dst, version...)
+	dst = enc.AppendEncode(dst, payload)
+	dst = append(dst, '.')
+	return enc.AppendEncode(dst, seal[:]), nil
 }
 
 // tokenSize returns the length of the token in JSON with this payload, in bytes.

@@ -129,10 +129,10 @@ func (c *Client) outgoing(to *Server, r *Request, sequence *hop.Sequence) *trans
 	request := &transport.Request{
 		Target: c.target(to),
 		Method: method, Path: path,
-		Sign: func() (transport.Field, error) {
+		Sign: func(dst []byte) ([]byte, error) {
 			var token hop.Token
 			r.setSignable(&token, to)
-			return c.sign(&token, sequence, &hop.Binding{
+			return c.appendSigned(dst, &token, sequence, &hop.Binding{
 				Audience: to.Audience(), Method: method, Target: path, AppendHeader: r.appendHeader, Body: r.Body,
 				Protocol: to.Protocol, MaxToken: room,
 			})
@@ -152,13 +152,13 @@ func (c *Client) outgoing(to *Server, r *Request, sequence *hop.Sequence) *trans
 	return request
 }
 
-// sign returns the header line with a token, which it changes.
-func (c *Client) sign(token *hop.Token, sequence *hop.Sequence, b *hop.Binding) (transport.Field, error) {
-	signed, err := c.Keys.Sign(token, sequence, b, time.Now())
+// appendSigned appends a token, which it changes, as signed now.
+func (c *Client) appendSigned(dst []byte, token *hop.Token, sequence *hop.Sequence, b *hop.Binding) ([]byte, error) {
+	dst, err := c.Keys.AppendSigned(dst, token, sequence, b, time.Now())
 	if err != nil {
 		err = fmt.Errorf("%w: %w", ErrNotSigned, err)
 	}
-	return transport.Field{Name: hop.HeaderToken, Value: signed}, err
+	return dst, err
 }
 
 // isLong reports whether answers are megabytes. Over a link, they would be no cheaper, and the window of a stream would delay them where servers are far apart.

@@ -164,9 +164,9 @@ func (c *Client) question(ctx context.Context, to Server, target string, read fu
 func (c *Client) newQuestion(to *Server, target string, sequence *hop.Sequence) *transport.Request {
 	return &transport.Request{
 		Target: c.target(to), Method: http.MethodGet, Path: target,
-		Sign: func() (transport.Field, error) {
+		Sign: func(dst []byte) ([]byte, error) {
 			token := c.questionToken(to, target)
-			return c.sign(&token, sequence, &hop.Binding{
+			return c.appendSigned(dst, &token, sequence, &hop.Binding{
 				Audience: to.Audience(), Method: http.MethodGet, Target: target, Protocol: to.Protocol,
 			})
 		},

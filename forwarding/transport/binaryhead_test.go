@@ -70,8 +70,9 @@ func (s *linkServer) binaryRequest(body string) *transport.Request {
 const jsonType = "Content-Type: application/json"
 
 func TestBinaryHeads(t *testing.T) {
+	signature := strings.Repeat("s", 300)
 	s, tr := newBinaryServer(t, func(c net.Conn, h hop.RequestHead, body []byte) {
-		if string(h.Method) != "POST" || string(h.Target) != "/v1/chat/completions" || string(h.Fields.Get("x-signed")) != "yes" || string(h.Fields.Get("x-empty")) != "" {
+		if string(h.Method) != "POST" || string(h.Target) != "/v1/chat/completions" || string(h.Fields.Get(hop.HeaderToken)) != signature || string(h.Fields.Get("x-empty")) != "" {
 			t.Errorf("%s %s", h.Method, h.Target)
 		}
 		_, _ = io.WriteString(c, binaryAnswer(t, 201, int64(len(body)), jsonType+"\nX-Note: some", string(body)))
@@ -79,7 +80,7 @@ func TestBinaryHeads(t *testing.T) {
 	for _, size := range []int{10, 1 << 10, 40 << 10} {
 		body := `{"a":"` + strings.Repeat("x", size) + `"}`
 		r := s.binaryRequest(body)
-		r.Sign = func() (transport.Field, error) { return transport.Field{Name: "X-Signed", Value: "yes"}, nil }
+		r.Sign = func(dst []byte) ([]byte, error) { return append(dst, signature...), nil }
 		r.Fields = append(r.Fields, transport.Field{Name: "x-empty"})
 		a, err := tr.Do(context.Background(), r, forwardtest.ChatOptions)
 		if err != nil {
@@ -98,7 +99,7 @@ func TestBinaryHeads(t *testing.T) {
 	}
 	failing := s.binaryRequest("{}")
 	want := errors.New("no key")
-	failing.Sign = func() (transport.Field, error) { return transport.Field{}, want }
+	failing.Sign = func([]byte) ([]byte, error) { return nil, want }
 	if _, err := tr.Do(context.Background(), failing, forwardtest.ChatOptions); !errors.Is(err, want) {
 		t.Errorf("a request that cannot be signed: %v", err)
 	}

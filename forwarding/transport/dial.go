@@ -22,11 +22,11 @@ type conn struct {
 	*netconn.Conn
 	br           *bufio.Reader
 	transport    *Transport
-	cancel       func()  // method value of Cancel
-	sent         func()  // method value of releaseHead
-	head         *[]byte // memory for the request that is being sent; nil = none
-	unanswered   error   // why no byte came after the request, for readHead
-	target       Target
+	cancel       func()    // method value of Cancel
+	sent         func()    // method value of releaseHead
+	head         *[]byte   // memory for the request that is being sent; nil = none
+	unanswered   error     // why no byte came after the request, for readHead
+	target       *Target   // over a link, that of the request
 	list         *idleList // where it was idle last; may be nil
 	account      string    // that the last request was for
 	binaryHead   bool      // before send: the server reads binary heads; after it: the request has one, and so has its answer
@@ -54,7 +54,7 @@ func (t *Transport) dial(ctx context.Context, r *Request, began time.Time) (*con
 		_ = tcp.SetReadBuffer(netconn.SocketBuffer)
 	}
 	socket := netconn.NewSocket(tcp)
-	c := &conn{transport: t, target: to, trustVersion: to.Peer.Version()} // before the handshake, so that a change during it counts as one after it
+	c := &conn{transport: t, target: &to, trustVersion: to.Peer.Version()} // before the handshake, so that a change during it counts as one after it
 	var secure *netconn.TLSConn
 	if config := to.clientTLS(); config != nil {
 		secure = netconn.NewTLS(socket, func(below net.Conn) *tls.Conn { return tls.Client(below, config) }, nil)

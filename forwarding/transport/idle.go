@@ -93,9 +93,9 @@ func (i *idleConns) listOfLocked(c *conn) *idleList {
 	if c.list != nil && !c.list.removed {
 		return c.list
 	}
-	if c.list = i.lists[c.target]; c.list == nil {
+	if c.list = i.lists[*c.target]; c.list == nil {
 		c.list = new(idleList)
-		i.lists[c.target] = c.list
+		i.lists[*c.target] = c.list
 	}
 	return c.list
 }

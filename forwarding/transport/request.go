@@ -74,9 +74,9 @@ type Request struct {
 	Method string
 	Path   string // with its query
 	Fields []Field
-	// Sign, unless it is nil, returns one more header line each time the request is sent: Do may send it on a second connection, and a
-	// server takes a hop token once.
-	Sign func() (Field, error)
+	// Sign, unless it is nil, appends the request's hop token, each time that the request is sent: Do may send it on a second connection, and a server takes a
+	// token once.
+	Sign func(dst []byte) ([]byte, error)
 	Body []byte
 	// Account is for whom the request is. A connection that has served one account serves another only after a moment of silence.
 	Account string
@@ -147,13 +147,10 @@ func (r *Request) appendHead(b []byte) (_ []byte, err error) {
 		return b, err
 	}
 	if r.Sign != nil {
-		signature, err := r.Sign()
-		if err != nil {
+		if b, err = r.Sign(append(b, hop.HeaderToken+": "...)); err != nil {
 			return b, err
 		}
-		if b, err = signature.append(b); err != nil {
-			return b, err
-		}
+		b = append(b, "\r\n"...)
 	}
 	for _, f := range r.Fields {
 		if b, err = f.append(b); err != nil {
@@ -191,11 +188,9 @@ func (r *Request) appendBinaryHead(b []byte) (_ []byte, err error) {
 	}
 	b = hop.BeginRequestHead(b, r.Method, r.Path, len(r.Body))
 	if r.Sign != nil {
-		signature, err := r.Sign()
-		if err != nil {
+		if b, err = hop.AppendHeadFieldBy(b, hop.HeaderToken, r.Sign); err != nil {
 			return b, err
 		}
-		b = hop.AppendHeadField(b, signature.Name, signature.Value)
 	}
 	for _, f := range r.Fields {
 		b = hop.AppendHeadField(b, f.Name, f.Value)

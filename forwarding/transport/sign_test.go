@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"colonnade/forwarding/hop"
 	"colonnade/forwarding/transport"
 	"colonnade/internal/forwardtest"
 )
@@ -29,7 +30,7 @@ func TestEachSendIsSigned(t *testing.T) {
 				return
 			}
 			mu.Lock()
-			seen = append(seen, r.Header.Get("x-signature"))
+			seen = append(seen, r.Header.Get(hop.HeaderToken))
 			mu.Unlock()
 			if r.ContentLength > 100 {
 				_, _ = io.WriteString(c, "HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno")
@@ -45,9 +46,9 @@ func TestEachSendIsSigned(t *testing.T) {
 	send := func(size int) (*transport.Response, error) {
 		r := forwardtest.NewRequest(address)
 		r.Body = make([]byte, size)
-		r.Sign = func() (transport.Field, error) {
+		r.Sign = func(dst []byte) ([]byte, error) {
 			signed++
-			return transport.Field{Name: "x-signature", Value: strconv.Itoa(signed)}, nil
+			return strconv.AppendInt(dst, int64(signed), 10), nil
 		}
 		return tr.Do(t.Context(), r, forwardtest.ChatOptions)
 	}
@@ -78,7 +79,7 @@ func TestRequestThatCannotBeSigned(t *testing.T) {
 	})
 	failure := errors.New("no key")
 	r := forwardtest.NewRequest(address)
-	r.Sign = func() (transport.Field, error) { return transport.Field{}, failure }
+	r.Sign = func([]byte) ([]byte, error) { return nil, failure }
 	if _, err := forwardtest.NewTransport(t).Do(t.Context(), r, forwardtest.ChatOptions); !errors.Is(err, failure) {
 		t.Errorf("Do = %v", err)
 	}

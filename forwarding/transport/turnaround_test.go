@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"colonnade/forwarding/transport"
 	"colonnade/internal/forwardtest"
 )
 
@@ -30,9 +29,9 @@ func TestTurnaround(t *testing.T) {
 	})
 	tr := forwardtest.NewTransport(t)
 	r := forwardtest.NewRequest(address)
-	r.Sign = func() (transport.Field, error) {
+	r.Sign = func(dst []byte) ([]byte, error) {
 		time.Sleep(slow)
-		return transport.Field{}, nil
+		return dst, nil
 	}
 	began := time.Now()
 	a, err := tr.Do(t.Context(), r, forwardtest.ChatOptions)
