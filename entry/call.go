@@ -43,7 +43,6 @@ type call struct {
 
 	// From the body, or of a WebSocket from the handshake.
 	raw        []byte // the body as received, or with a bound on its output
-	limited    bool   // it may have such a bound, of which body does not know
 	body       openai.Body
 	handshake  *transport.Handshake // the client's; nil unless it asks for a WebSocket
 	askedModel string               // the model's name as the client wrote it
@@ -54,6 +53,7 @@ type call struct {
 	firstByteDeadline time.Time // the client's own deadline for the first byte; zero = none
 	deadline          time.Time // of the whole request
 	priority          string
+	limited           bool // raw may have a bound on its output, of which body does not know
 	wantsQueueEvents  bool
 	countsInBudget    bool // budget.Begin was called
 	forced            bool // to one colo, by an operator
@@ -72,15 +72,16 @@ type call struct {
 	path           []string      // servers tried
 	waited         time.Duration // in queues of all colos
 	engineAttempts int           // in all colos
-	endpointReason string        // by the colo that serves the request; empty = it was not asked for
 
 	// Of the last attempt.
 	attemptBegan time.Time
 	answer       *peer.Answer
-	colo         string // that serves the request
+	servedBy     *fleet.Colo // nil = no colo serves the request
 	firstByte    time.Time
 
 	trace *tracing.Trace // nil = headers of traces are passed on as they came
+
+	first peer.Request // of the first attempt, which most requests do not exceed
 }
 
 // newCall begins a request that arrives now; close must follow.

@@ -20,7 +20,6 @@ func (c *call) event(phase analytics.Phase) analytics.Event {
 		TraceID:         c.trace.ID(),
 		Kind:            analytics.KindRequest,
 		Phase:           phase,
-		ColoID:          c.colo,
 		SourceColoID:    c.entry.config.Node,
 		ColoPath:        c.path,
 		Model:           modelLabel(c.askedModel),
@@ -31,6 +30,9 @@ func (c *call) event(phase analytics.Phase) analytics.Event {
 		WebSocket:       c.route.API == openai.Realtime,
 		RefusedByEntry:  len(c.path) == 0 && c.attempts != nil && c.attempts.ofEntry,
 		RequestedModel:  c.requestedModel(),
+	}
+	if c.servedBy != nil {
+		e.ColoID = c.servedBy.Name
 	}
 	if c.caller.Account != nil {
 		e.Account, e.Key = c.caller.Account.Name, c.caller.KeyID

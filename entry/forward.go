@@ -20,24 +20,19 @@ import (
 
 // forward sends the request to one server and returns the answer up to its first byte.
 func (c *call) forward(to *attempt) (*peer.Answer, error) {
+	r := &c.first
+	if !c.attemptBegan.IsZero() { // a server may not be done with the earlier ones
+		r = new(peer.Request)
+	}
 	began := time.Now()
 	c.attemptBegan = began
 	c.beginHop(to, began)
-	r := peer.Request{
-		Route:     c.route,
-		Fields:    c.fields(),
-		Body:      c.raw,
-		Described: c.described(),
-		Handshake: c.handshake,
-		Limits: peer.Limits{
-			Connect:   c.model.Timeouts.Connect.Std(),
-			FirstByte: c.firstByteTimeout(to, began),
-			Idle:      c.idleTimeout(to),
-			End:       c.deadline,
-		},
-		AnswerModel: c.answerName,
-		Parts:       c.body.StreamParts(),
-	}
+	// One by one: a literal would be on the stack of a request that waits as well.
+	r.Route, r.Fields = c.route, c.fields()
+	r.Body, r.Described, r.Handshake = c.raw, c.described(), c.handshake
+	r.Limits.Connect, r.Limits.FirstByte = c.model.Timeouts.Connect.Std(), c.firstByteTimeout(to, began)
+	r.Limits.Idle, r.Limits.End = c.idleTimeout(to), c.deadline
+	r.AnswerModel, r.Parts = c.answerName, c.body.StreamParts()
 	c.setToken(&r.Token, to, began)
 	if c.limits != nil {
 		r.TakeUsage, r.StripUsage = true, c.body.Stream && !c.body.IncludeUsage
@@ -47,7 +42,7 @@ func (c *call) forward(to *attempt) (*peer.Answer, error) {
 		r.Progress, r.Tick = c.queueEvents.ReportProgress, c.queueEvents.Tick
 	}
 	c.path = append(c.path, hop.NodeName(to.Colo.Name, to.server().Node))
-	answer, err := c.carry(to, &r)
+	answer, err := c.carry(to, r)
 	c.firstByte = time.Now()
 	c.endUnserved(answer, err)
 	return answer, err
@@ -227,11 +222,11 @@ func (c *call) eachHeader(set func(name server.HeaderName, value string)) {
 	server.EachRequestID(c.route.Dialect, c.id, set)
 	set(attemptsHeader, strconv.Itoa(c.engineAttempts))
 	c.limits.eachHeader(set)
-	if c.endpointReason != "" && c.caller.Account.Admin {
-		set(endpointReasonHeader, c.endpointReason)
-	}
-	if c.colo != "" {
-		set(coloHeader, c.colo)
+	if c.servedBy != nil { // by c.answer
+		if c.answer.EndpointReason != "" && c.caller.Account.Admin {
+			set(endpointReasonHeader, c.answer.EndpointReason)
+		}
+		set(coloHeader, c.servedBy.Name)
 		if c.fallbacks != nil {
 			set(modelHeader, c.model.Name)
 		}
@@ -241,7 +236,7 @@ func (c *call) eachHeader(set func(name server.HeaderName, value string)) {
 			set(coloPathHeader, strings.Join(colos, ", "))
 		}
 	}
-	if c.colo != "" || c.waited > 0 { // a refused request may have waited, too
+	if c.servedBy != nil || c.waited > 0 { // a refused request may have waited, too
 		set(queuedHeader, strconv.FormatInt(c.waited.Milliseconds(), 10))
 	}
 }

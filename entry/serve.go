@@ -337,7 +337,6 @@ func (c *call) handleResult(to *attempt, answer *peer.Answer, err error) bool {
 
 // served notes the answer of the colo that serves the request.
 func (c *call) served(at attempt, answer *peer.Answer) {
-	c.endpointReason = answer.EndpointReason
 	if len(answer.Visits) > 0 {
 		colo, node := hop.SplitNodeName(answer.ServedBy)
 		if visited, ok := c.attempts.visited(at, colo, node); ok {
@@ -345,7 +344,7 @@ func (c *call) served(at attempt, answer *peer.Answer) {
 			c.noteVisit(colo, node)
 		}
 	}
-	c.colo = at.Colo.Name
+	c.servedBy = at.Colo
 	c.entry.budget.Charge(answer.RetriesMade)
 	c.noteAnswer(answer.Visit(at.Colo.Name, at.server().Node))
 }

@@ -1,6 +1,10 @@
 package openai
 
-import "colonnade/internal/ascii"
+import (
+	"math"
+
+	"colonnade/internal/ascii"
+)
 
 // counted is a number that a field of a body states, or of its elements; 0 if there is no such field.
 type counted struct {
@@ -13,11 +17,11 @@ func (b *Body) Outputs() float64 { return float64(max(b.choices.n, 1)) * float64
 
 // StreamParts returns how many completions a stream of llama.cpp's own API has.
 func (b *Body) StreamParts() StreamParts {
-	prompts := 1
+	prompts := 1.0
 	if b.separate {
-		prompts = max(b.prompts.n, 1)
+		prompts = float64(max(b.prompts.n, 1))
 	}
-	return StreamParts{AtLeast: prompts, AtMost: prompts * max(b.choices.n, 1)}
+	return StreamParts{AtLeast: uint32(min(prompts, math.MaxUint32)), AtMost: uint32(min(prompts*float64(max(b.choices.n, 1)), math.MaxUint32))}
 }
 
 // Limits bound what one request may ask of an engine.

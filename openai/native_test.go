@@ -277,7 +277,7 @@ func TestLlamaCompletionsOfSeveral(t *testing.T) {
 // llama.cpp answers each prompt of a list, which it takes for one prompt if a token is in it.
 func TestStreamPartsOfBody(t *testing.T) {
 	t.Parallel()
-	f := func(path, members string, atLeast, atMost int) {
+	f := func(path, members string, atLeast, atMost uint32) {
 		t.Helper()
 		body, err := peekNative(t, path, `{"model":"m",`+members+`}`)
 		if got := body.StreamParts(); err != nil || got != (openai.StreamParts{AtLeast: atLeast, AtMost: atMost}) {

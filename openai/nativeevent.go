@@ -68,8 +68,8 @@ func (s *Stream) noteNative(m *message) {
 // StreamParts is how many completions a stream of llama.cpp's own API has, each with an end of its own. Not all of them need to have begun when
 // the first has ended: a prompt waits for a slot of the engine. The zero value means one.
 type StreamParts struct {
-	AtLeast int // one for each prompt
-	AtMost  int // with n_cmpl, which older versions ignore
+	AtLeast uint32 // one for each prompt
+	AtMost  uint32 // with n_cmpl, which older versions ignore
 }
 
 // minCompletions bounds the completions of a stream that are counted one by one if its request asked for fewer.
@@ -83,7 +83,7 @@ type ofSeveral struct {
 
 // completion returns what is known of one completion of the stream; nil if no request asks for so many.
 func (s *Stream) completion(index int) *ofSeveral {
-	if index >= max(s.config.Parts.AtMost, minCompletions) {
+	if index >= max(int(s.config.Parts.AtMost), minCompletions) {
 		return nil
 	}
 	for len(s.seen.several) <= index {
@@ -128,8 +128,8 @@ func (s *Stream) noteStop(m *message) {
 			p.stopped++
 		}
 	}
-	m.ends = p.stopped >= max(want.AtLeast, p.begun, 1)
-	p.mayBeMore = m.ends && p.stopped < want.AtMost
+	m.ends = p.stopped >= max(int(want.AtLeast), p.begun, 1)
+	p.mayBeMore = m.ends && p.stopped < int(want.AtMost)
 }
 
 // nativeMember reads a member if it is one of this API's own, and reports whether it is.

@@ -9,29 +9,38 @@ const maxModel = 256
 // span is a piece of a body, from its first byte to the one after its last.
 type span struct{ from, to int }
 
+// valueKind is what a value that a body has is.
+type valueKind uint8
+
+const (
+	otherValue valueKind = iota
+	emptyValue           // an object without members
+	nullValue
+)
+
 // Body describes a request's body, with the places in it that may be changed.
 type Body struct {
 	Model        string
-	Stream       bool // the client asks for a stream of events
-	IncludeUsage bool // and for usage in that stream
-	MaxTokens    int  // the most tokens wanted in one completion, 0 = not given
+	MaxTokens    int // the most tokens wanted in one completion, 0 = not given
 	EngineFields EngineFields
 
-	choices     counted // completions of each prompt
-	prompts     counted // of a completion, or inputs of embeddings, or documents to rank
-	completions bool    // the prompts are those of completions
-	separate    bool    // each has a stream of events of its own, and an end: see [Body.StreamParts]
-	usage       bool    // the API can be asked for usage in its streams
-	form        bool    // multipart
-	model       span    // the model's value as written, quotes included
-	options     span    // the value of stream_options
-	include     span    // the value of include_usage in it
-	empty       bool    // it is an object without members
-	null        bool    // it is null
-	mostTokens  span    // the value of a chat's max_completion_tokens, if it is a number
-
+	// A waiting request has a Body, so fields of one byte stand together.
+	Stream        bool // the client asks for a stream of events
+	IncludeUsage  bool // and for usage in that stream
+	completions   bool // the prompts are those of completions
+	separate      bool // each has a stream of events of its own, and an end: see [Body.StreamParts]
+	usage         bool // the API can be asked for usage in its streams
+	form          bool // multipart
 	saysMaxTokens bool // a chat has max_tokens, which is not null
-	nullMaxTokens span // its value, if it is null
+	optionsAre    valueKind
+
+	choices       counted // completions of each prompt
+	prompts       counted // of a completion, or inputs of embeddings, or documents to rank
+	model         span    // the model's value as written, quotes included
+	options       span    // the value of stream_options
+	include       span    // the value of include_usage in it
+	mostTokens    span    // the value of a chat's max_completion_tokens, if it is a number
+	nullMaxTokens span    // that of its max_tokens, if it is null
 
 	begin int // just after the opening brace of the body
 	end   int // the closing brace of the body

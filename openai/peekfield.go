@@ -69,7 +69,7 @@ func (p *peeker) streamOptions() bool {
 			return p.refuse(InvalidRequest("stream_options", "\"stream_options\" must be an object"))
 		}
 		ok := p.scalar()
-		p.body.options, p.body.null = span{start, p.i}, true
+		p.body.options, p.body.optionsAre = span{start, p.i}, nullValue
 		return ok
 	}
 	members := 0
@@ -79,7 +79,9 @@ func (p *peeker) streamOptions() bool {
 			return false
 		}
 	}
-	p.body.options, p.body.empty = span{start, p.i}, members == 0
+	if p.body.options = (span{start, p.i}); members == 0 {
+		p.body.optionsAre = emptyValue
+	}
 	return p.fault == noFault
 }
 

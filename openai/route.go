@@ -66,9 +66,9 @@ func (a API) GeneratesText() bool {
 // Route is the destination of a request.
 type Route struct {
 	API     API
+	Dialect Dialect
 	Path    string // one of a fixed set, such as "/v1/chat/completions"; for GetModel "/v1/models/{model}"
 	Model   string // GetModel and Realtime, decoded; and of paths whose bodies may lack a model, that of the query, if it has one
-	Dialect Dialect
 }
 
 const modelsPrefix = "/v1/models/"

@@ -89,9 +89,9 @@ func (b *Body) askUsage() change {
 		return change{b.include, "true"}
 	case b.options == span{}:
 		return change{span{b.end, b.end}, `,"stream_options":{"include_usage":true}`}
-	case b.null:
+	case b.optionsAre == nullValue:
 		return change{b.options, `{"include_usage":true}`}
-	case b.empty:
+	case b.optionsAre == emptyValue:
 		return change{span{at + 1, at + 1}, `"include_usage":true`}
 	default:
 		return change{span{at + 1, at + 1}, `"include_usage":true,`}

@@ -41,9 +41,6 @@ type Token struct {
 	// [WaitSpill], the request waits here if the expected wait is at most that, or at most the pool's spill_wait.
 	WaitBelow Millis `json:"below,omitempty"`
 	Waited    Millis `json:"waited,omitempty"` // time spent in queues before, which counts against the budget for waiting
-	// Rejoin says that the request had a place in the queue of a server that was its home no longer: it keeps its place by the time waited,
-	// and is not refused for want of room.
-	Rejoin bool `json:"rejoin,omitempty"`
 	// Revision is that of the sender's table. A server whose table is older waits for a newer one before it answers [VerdictMoved].
 	Revision int64 `json:"rev,omitempty"`
 	// Unanswered has the nodes of the receiver's colo that did not answer the sender: if one of them is the home, the request may wait here.
@@ -51,6 +48,9 @@ type Token struct {
 	// ReturnProbability is how likely the client comes back to this colo if all colos of the plan refuse it: Retry-After counts it
 	// by that much. 0 = not known, which counts as 1.
 	ReturnProbability float64 `json:"chc,omitempty"`
+	// Rejoin says that the request had a place in the queue of a server that was its home no longer: it keeps its place by the time waited,
+	// and is not refused for want of room.
+	Rejoin bool `json:"rejoin,omitempty"`
 	// WantsProgress asks for interim responses with the [Progress] of the request while it waits.
 	WantsProgress bool `json:"ev,omitempty"`
 	// KeepUsage asks to leave the event with the usage in a stream, although the client did not ask for it: the sender reads it and takes it

@@ -30,16 +30,16 @@ type Stream struct {
 	mu     sync.Mutex // guards the fields below
 	in     *buffer    // what has arrived and was not read; nil = nothing
 	window window
+	err    error // why nothing more arrives, and nothing can be sent
 	heard  bool  // bytes or an end have arrived
 	ended  bool  // the other side sends no more
-	err    error // why nothing more arrives, and nothing can be sent
 	closed bool  // by this side
 
-	credit   int    // how many bytes may be sent
-	opensAt  uint64 // where its first frame begins, by sender.queued
 	wrote    bool   // bytes were sent
 	finished bool   // this side sends no more
 	resets   bool   // Close resets the stream
+	credit   int    // how many bytes may be sent
+	opensAt  uint64 // where its first frame begins, by sender.queued
 
 	readBy, writeBy time.Time // deadlines; zero = none
 	reader, writer  *waiter   // nil = no goroutine waits

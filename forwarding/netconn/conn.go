@@ -62,7 +62,7 @@ func New(socket *Socket, secure *TLSConn) *Conn {
 	})
 	c := &both.Conn
 	c.Conn, c.socket, c.tls, c.ofSocket = socket, socket, secure, &both.own
-	c.poller.oob = c.oob[:]
+	c.poller.oob = &c.oob
 	if secure != nil {
 		c.Conn = secure
 	}

@@ -20,24 +20,24 @@ const recheck = time.Second
 // poller is the state of [Conn.Poll] and [Conn.PollShared].
 type poller struct {
 	ready   func(fd uintptr) bool // method value of Conn.pollReady
-	patient bool                  // the read deadline is that of the exchange; otherwise it comes after recheck at most
 	failure error                 // of Poll, for the next Read
 	alone   int                   // how many more times the goroutine of PollShared calls step itself; 0 = always
+	patient bool                  // the read deadline is that of the exchange; otherwise it comes after recheck at most
 	due     bool                  // the connection is to be shared now
 
 	mu      sync.Mutex // held by a shared step, and guards the fields below while shared
+	active  bool       // the goroutine is in step
+	shared  bool       // a pump calls step
+	drained bool       // nothing is left in the socket
+	ended   bool       // step has returned false
 	step    func() bool
 	stream  *link.Stream // instead of fd
 	fd      int
-	active  bool      // the goroutine is in step
-	shared  bool      // a pump calls step
 	heard   time.Time // when bytes came last
 	acks    acks
-	drained bool // nothing is left in the socket
-	ended   bool // step has returned false
-	panic   any  // of a shared step
+	panic   any // of a shared step
 	woken   chan struct{}
-	oob     []byte // that of the connection
+	oob     *[oobSize]byte // that of the connection
 }
 
 // Poll calls step whenever there may be something to read, until step returns false. Within step, Read does not wait: it returns

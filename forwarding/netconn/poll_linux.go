@@ -38,5 +38,5 @@ func (p *poller) receiveNow(buf []byte) (n, left int, err error) {
 		n, err = readNow(p.fd, buf)
 		return n, 0, err
 	}
-	return receive(p.fd, buf, p.oob)
+	return receive(p.fd, buf, p.oob[:])
 }

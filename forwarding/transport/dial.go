@@ -50,7 +50,7 @@ func (t *Transport) dial(ctx context.Context, r *Request, began time.Time) (*con
 		return nil, err
 	}
 	tcp := nc.(*net.TCPConn)
-	if r.Upgrade == "" { // a link carries many responses, and bounds what each may have unread
+	if !r.OpensLink { // a link carries many responses, and bounds what each may have unread
 		_ = tcp.SetReadBuffer(netconn.SocketBuffer)
 	}
 	socket := netconn.NewSocket(tcp)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"colonnade/forwarding/hop"
 	"colonnade/forwarding/netconn"
 )
 
@@ -75,11 +76,11 @@ func (h *Handshake) check(response *head) error {
 
 // checkUpgrade returns an error unless response, which has status 101, accepts the upgrade that was requested.
 func (r *Request) checkUpgrade(response *head) error {
-	if r.Upgrade == "" {
+	if !r.OpensLink {
 		return r.Handshake.check(response)
 	}
-	if !strings.EqualFold(response.get("upgrade"), r.Upgrade) || !hasOption(response.get("connection"), "upgrade") {
-		return fmt.Errorf("%w: status 101 without an upgrade to %s", errMalformed, r.Upgrade)
+	if !strings.EqualFold(response.get("upgrade"), hop.UpgradeLink) || !hasOption(response.get("connection"), "upgrade") {
+		return fmt.Errorf("%w: status 101 without an upgrade to %s", errMalformed, hop.UpgradeLink)
 	}
 	return nil
 }

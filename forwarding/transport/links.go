@@ -141,7 +141,7 @@ func (l *links) remove(set *linkSet, one *targetLink, err error) {
 
 // open opens a link with a request, which asks for the upgrade.
 func (l *links) open(opener *Request) (*targetLink, error) {
-	opener.Upgrade = hop.UpgradeLink
+	opener.OpensLink = true
 	opener.Deadline = time.Now().Add(linkTimeout)
 	opener.ConnectTimeout = linkTimeout
 	version := opener.Target.Peer.Version() // before the handshake, so that a change during it counts as one after it

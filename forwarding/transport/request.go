@@ -82,12 +82,12 @@ type Request struct {
 	Account string
 	// Handshake, unless it is nil, requests a WebSocket: see [Response.Upgraded].
 	Handshake *Handshake
-	// Upgrade, unless it is empty, requests another protocol than a WebSocket on the connection: see [Response.Upgraded].
-	Upgrade string
-	// Link, unless it is nil, allows to send the request over a link, if its body has at most [MaxLinkBody] bytes. It returns the request that opens one.
-	Link func() *Request
+	// OpensLink requests the connection for a link: see [Response.Upgraded].
+	OpensLink bool
 	// TextHead forbids a binary head, which requests over links have if the server reads such heads: see [hop.ParseRequestHead].
 	TextHead bool
+	// Link, unless it is nil, allows to send the request over a link, if its body has at most [MaxLinkBody] bytes. It returns the request that opens one.
+	Link func() *Request
 	// Precondition, unless it is nil, is called after the connection has been made and before the first byte is sent. If it returns
 	// false, nothing is sent, and the exchange fails with [ErrNotSent].
 	Precondition func() bool
@@ -122,7 +122,7 @@ func (r *Request) firstByteBy(began time.Time) time.Time {
 }
 
 // upgrades reports whether the request is for another protocol on its connection.
-func (r *Request) upgrades() bool { return r.Handshake != nil || r.Upgrade != "" }
+func (r *Request) upgrades() bool { return r.Handshake != nil || r.OpensLink }
 
 // within returns the time d after now, but not later than firstByteBy.
 func (r *Request) within(now time.Time, d time.Duration, began time.Time) time.Time {
@@ -160,8 +160,8 @@ func (r *Request) appendHead(b []byte) (_ []byte, err error) {
 	if r.Handshake != nil {
 		b = r.Handshake.appendFields(b)
 	}
-	if r.Upgrade != "" {
-		b = append(b, "Upgrade: "+r.Upgrade+"\r\nConnection: Upgrade\r\n"...)
+	if r.OpensLink {
+		b = append(b, "Upgrade: "+hop.UpgradeLink+"\r\nConnection: Upgrade\r\n"...)
 	}
 	if r.Method != "GET" {
 		b = append(b, "Content-Length: "...)

@@ -39,33 +39,35 @@ type ReadOptions struct {
 // Response is a response of which the first byte has arrived. Next returns the bytes that were held until then, and the rest as it
 // arrives. A response is for one goroutine. Close must be called, and may be called several times.
 type Response struct {
-	ctx           context.Context
-	abort         *Abort // nil = none
-	transport     *Transport
-	conn          *conn
-	lingerLimit   time.Duration
-	deadline      time.Time    // of the exchange
-	watch         lazyctx.Hook // calls Conn.Cancel at the end of ctx; see release
-	detached      bool         // from the context
-	connCancelled bool         // the context ended before detached: the connection's deadlines are in the past, or will be
+	ctx         context.Context
+	abort       *Abort // nil = none
+	transport   *Transport
+	conn        *conn
+	lingerLimit time.Duration
+	deadline    time.Time    // of the exchange
+	watch       lazyctx.Hook // calls Conn.Cancel at the end of ctx; see release
+
+	// A request that waits has a Response, so fields of one byte stand together.
+	api           openai.API
+	detached      bool // from the context
+	connCancelled bool // the context ended before detached: the connection's deadlines are in the past, or will be
+	whole         bool // held is the whole body
+	swapped       bool // SwapBody has given held away
+	unsent        bool // nothing of the request was sent
+	upgraded      bool // the connection is a WebSocket now
+	ending        bool // limitFraming was called
 
 	turnaround time.Duration // see Turnaround
 
-	head     head
-	body     body
-	api      openai.API
-	stream   *openai.Stream       // nil unless the response is an event stream
-	usage    *openai.UsageScanner // scans a JSON body that is too long to be held
-	renamer  *renamer             // nil = the model's name stays
-	held     []byte               // returned by Next before the rest of the body
-	memory   *[]byte              // of held, if that has been memory of another response: see SwapBody
-	pulled   *pulled              // returned by pull before it reads on; nil = nothing
-	whole    bool                 // held is the whole body
-	swapped  bool                 // SwapBody has given held away
-	unsent   bool                 // nothing of the request was sent
-	upgraded bool                 // the connection is a WebSocket now
-	ending   bool                 // limitFraming was called
-	size     int64                // bytes that Next has returned
+	head    head
+	body    body
+	stream  *openai.Stream       // nil unless the response is an event stream
+	usage   *openai.UsageScanner // scans a JSON body that is too long to be held
+	renamer *renamer             // nil = the model's name stays
+	held    []byte               // returned by Next before the rest of the body
+	memory  *[]byte              // of held, if that has been memory of another response: see SwapBody
+	pulled  *pulled              // returned by pull before it reads on; nil = nothing
+	size    int64                // bytes that Next has returned
 }
 
 // Status returns the HTTP status, or the status in the first event of a stream if that is an error.
