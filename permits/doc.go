@@ -19,9 +19,10 @@
 // and Acquire returns the context's cause: a permit never leaves Acquire without a caller to release it.
 //
 // The model for this is semaphore.Weighted of golang.org/x/sync. Package fairqueue decides which waiter is next. A
-// permit that is granted on arrival allocates nothing; a request that waits costs its goroutine and about 700 bytes. In
-// all, with its connections and their buffers, a waiting request with a small body takes 42 KiB in a colo server and 42
-// in an entry; it may take 48 and 64 (TestMemoryOfWaiters).
+// permit that is granted on arrival allocates nothing. A request that waits costs about 800 bytes, and its goroutine
+// unless it is detached (Request.Detached): then the pool calls its caller when the wait is over. In all, with its
+// connections and their buffers, a waiting request with a small body takes about 40 KiB in an entry and, over a link, in
+// a colo; it may take 44 (TestMemoryOfWaiters).
 //
 // # Permits outlive changes
 //

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"colonnade/forwarding/link"
 	"colonnade/forwarding/server"
 	"colonnade/internal/forwardtest"
+	"colonnade/internal/testkit"
 	"colonnade/openai"
 )
 
@@ -126,6 +128,70 @@ func TestExchangesWithBodies(t *testing.T) {
 	if _, err := short.Read(make([]byte, 1)); !errors.Is(err, link.ErrReset) {
 		t.Errorf("a part of a head: %v", err)
 	}
+	l.stop()
+}
+
+// A suspended exchange goes on when its wait is over, which may be before the handler's goroutine is done with it. It may be suspended again, and a panic is
+// answered as one of the handler. Meanwhile, it has no goroutine.
+func TestSuspendedExchanges(t *testing.T) { // not parallel: it counts goroutines
+	waiting := make(chan func(), 100)
+	l := serveExchanges(t, func(x *server.Exchange, l *linked) {
+		in := l.Inflight.Begin()
+		if err := in.WatchClient(x.Conn()); err != nil {
+			t.Error(err)
+		}
+		waits := func(resume func()) { waiting <- resume }
+		finish := func() {
+			defer in.Close()
+			if in.Context.Err() != nil {
+				x.WriteError(openai.Unavailable("client_gone", 0), "")
+				return
+			}
+			x.WriteWhole(200, "text/plain", bytes.Clone(x.Target()))
+		}
+		switch string(x.Target()) {
+		case "/at-once":
+			x.Suspend(func(resume func()) { resume() }, finish)
+		case "/twice":
+			x.Suspend(waits, func() { x.Suspend(waits, finish) })
+		case "/panic":
+			x.Suspend(waits, func() {
+				defer in.Close()
+				panic("oops")
+			})
+		default:
+			x.Suspend(waits, finish)
+		}
+	})
+	f := func(target string, waits, status int) {
+		t.Helper()
+		s := l.send(target, "")
+		for range waits {
+			forwardtest.Receive(t, "the wait", waiting)()
+		}
+		h, body, err := forwardtest.ReadBinaryAnswer(s)
+		if err != nil || h.Status != status || status == 200 && string(body) != target {
+			t.Errorf("%s: %d %s, %v", target, h.Status, body, err)
+		}
+	}
+	for range 100 {
+		f("/at-once", 0, 200)
+		f("/once", 1, 200)
+		f("/twice", 2, 200)
+	}
+	f("/panic", 1, 500)
+	before := runtime.NumGoroutine()
+	streams, resumes := make([]*link.Stream, 100), make([]func(), 100)
+	for i := range streams {
+		streams[i] = l.send("/gone", "")
+		resumes[i] = forwardtest.Receive(t, "the wait", waiting)
+	}
+	testkit.WaitFor(t, "the waiting exchanges to have no goroutine", func() bool { return runtime.NumGoroutine() < before+len(streams)/2 })
+	for i, s := range streams {
+		_ = s.Close()
+		resumes[i]()
+	}
+	testkit.WaitFor(t, "the exchanges whose client has left to end", func() bool { return l.Inflight.Count() == 0 })
 	l.stop()
 }
 
