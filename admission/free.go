@@ -54,7 +54,7 @@ func (p *Pool) setFreeLocked(free *permits.Pool) {
 // account holds its share of them account_limit.
 func (p *Pool) AcquireFree(ctx context.Context, r *permits.Request) (g Grant, err error) {
 	free, wanted := p.freePermits(), *r
-	wanted.MaxWait, wanted.MaxExpected, wanted.Concurrent = 0, -1, p.freeShareOf(&r.Excluded)
+	wanted.MaxWait, wanted.MaxExpected, wanted.Concurrent, wanted.Detached = 0, -1, p.freeShareOf(&r.Excluded), false
 	for {
 		if g.Permit, err = free.Acquire(ctx, &wanted); err != nil {
 			var refused *permits.Refusal

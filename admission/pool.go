@@ -73,7 +73,7 @@ func (p *Pool) Document() *fleet.Pool { return p.document.Load() }
 func (p *Pool) Load() permits.Load { return p.permits.Load() }
 
 // Acquire returns a grant; or a *[permits.Refusal]; or context.Cause(ctx), if ctx ended first; or [permits.ErrWaits] for a detached request: see
-// [permits.Pool.Acquire]. It changes a request that has got a permit which it could not use.
+// [permits.Pool.Acquire]. If a permit cannot be used, Acquire changes r and asks again.
 func (p *Pool) Acquire(ctx context.Context, r *permits.Request) (g Grant, err error) {
 	for {
 		if g.Permit, err = p.permits.Acquire(ctx, r); err != nil {
@@ -93,8 +93,10 @@ func (p *Pool) Acquire(ctx context.Context, r *permits.Request) (g Grant, err er
 	}
 }
 
-// OnResolved has resolved called when the wait of a detached request is over: see [permits.Pool.OnResolved].
-func (p *Pool) OnResolved(r *permits.Request, resolved func()) { p.permits.OnResolved(r, resolved) }
+// OnResolved calls whenResolved when the wait of a detached request is over: see [permits.Pool.OnResolved].
+func (p *Pool) OnResolved(r *permits.Request, whenResolved func()) {
+	p.permits.OnResolved(r, whenResolved)
+}
 
 func (g *Grant) use(e member) {
 	if g.Endpoint, g.signs = e.Endpoint, e.signs; e.Auto != nil {

@@ -66,7 +66,7 @@ type call struct {
 
 	// Of the attempt under way.
 	grant          admission.Grant
-	asked          time.Time // for the permit
+	asked          time.Time // when it asked for the permit
 	granted        time.Time
 	releasedAt     time.Time // when its permit was released; zero = not yet
 	sent           time.Time
@@ -80,14 +80,14 @@ type call struct {
 	held           bool                // grant must be released
 	clientDeadline bool                // the client's deadline is earlier than the model's first-byte timeout
 	beginLogged    bool                // an end event must follow
-	waits          bool                // detached, in the queue
+	waits          bool                // the last acquire has returned ErrWaits
 	endUnknown     bool                // nothing but the end of the engine's connection ends the response
 	servedAhead    bool                // the engine has said everything before the client has taken it
 
 	internal bool // external endpoints must not get it
 	untraced bool // this node traces, and the entry has passed on nothing, so the engine must not record the request either
 	closed   bool
-	detached bool // it waits without a goroutine
+	detached bool // its exchange may be suspended while it waits
 
 	forward *forward       // to another colo; nil = none
 	trace   *tracing.Trace // nil = nothing is recorded
@@ -217,8 +217,8 @@ func jitterFraction(id string) float64 {
 	return float64(xxhash.Sum64String(id)>>11) / (1 << 53)
 }
 
-// acquire gets a permit. The error is a [permits.Refusal] or the cause of the context's end; or [permits.ErrWaits] for a detached request that waits, which c.waits
-// says until acquire is called again.
+// acquire gets a permit. The error is a [permits.Refusal] or the cause of the context's end. A detached request that has to wait gets [permits.ErrWaits]. Then
+// c.waits is true, and the next call of acquire returns the result.
 func (c *call) acquire() error {
 	if !c.waits {
 		c.setWanted(false)
@@ -258,8 +258,8 @@ func (c *call) acquire() error {
 	return nil
 }
 
-// onResolved has resolved called when a detached request need not wait any more.
-func (c *call) onResolved(resolved func()) { c.pool.OnResolved(&c.wanted, resolved) }
+// onResolved calls wake when the wait of a detached request is over.
+func (c *call) onResolved(wake func()) { c.pool.OnResolved(&c.wanted, wake) }
 
 // setWanted sets the request for the next permit.
 //

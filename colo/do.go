@@ -62,8 +62,8 @@ func (s *Server) takeCall() *server.Request {
 	return s.inflight.Begin()
 }
 
-// do is the life of a request in a colo, up to its answer's first byte; the hooks of the answer are the rest. It returns [permits.ErrWaits] for a detached request that
-// waits, and is called again when onResolved says so.
+// do is the life of a request in a colo, up to its answer's first byte; the hooks of the answer are the rest. It returns [permits.ErrWaits] for a
+// detached request that has to wait; the caller calls it again after the callback of onResolved.
 func (c *call) do() (a *peer.Answer, err error) {
 	defer func() {
 		if (a == nil || a.OnClose == nil) && !errors.Is(err, permits.ErrWaits) {

@@ -35,7 +35,7 @@ func (s *Server) serve(rc *fasthttp.RequestCtx) {
 // serveExchange answers one request of another node.
 func (s *Server) serveExchange(x *server.Exchange) { s.answer(x, s.inflight.Begin(), nil) }
 
-// answer is serveExchange for a request in flight. A request with binary heads that waits for a permit has a call; one that has just arrived has none.
+// answer answers a request in flight. c is nil for a request that has just arrived; one that was suspended comes back with its call.
 func (s *Server) answer(x *server.Exchange, in *server.Request, c *call) {
 	suspended, streaming := false, false
 	defer func() {

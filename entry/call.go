@@ -53,7 +53,7 @@ type call struct {
 	firstByteDeadline time.Time // the client's own deadline for the first byte; zero = none
 	deadline          time.Time // of the whole request
 	priority          string
-	limited           bool // raw may have a bound on its output, of which body does not know
+	limited           bool // raw may have a bound on its output that body does not describe
 	wantsQueueEvents  bool
 	countsInBudget    bool // budget.Begin was called
 	forced            bool // to one colo, by an operator
@@ -81,7 +81,7 @@ type call struct {
 
 	trace *tracing.Trace // nil = headers of traces are passed on as they came
 
-	first peer.Request // of the first attempt, which most requests do not exceed
+	first peer.Request // to the first server; most requests need no other
 }
 
 // newCall begins a request that arrives now; close must follow.

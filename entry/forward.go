@@ -21,7 +21,7 @@ import (
 // forward sends the request to one server and returns the answer up to its first byte.
 func (c *call) forward(to *attempt) (*peer.Answer, error) {
 	r := &c.first
-	if !c.attemptBegan.IsZero() { // a server may not be done with the earlier ones
+	if !c.attemptBegan.IsZero() { // an earlier server may still read c.first
 		r = new(peer.Request)
 	}
 	began := time.Now()
@@ -222,7 +222,7 @@ func (c *call) eachHeader(set func(name server.HeaderName, value string)) {
 	server.EachRequestID(c.route.Dialect, c.id, set)
 	set(attemptsHeader, strconv.Itoa(c.engineAttempts))
 	c.limits.eachHeader(set)
-	if c.servedBy != nil { // by c.answer
+	if c.servedBy != nil { // then c.answer is the answer of that colo
 		if c.answer.EndpointReason != "" && c.caller.Account.Admin {
 			set(endpointReasonHeader, c.answer.EndpointReason)
 		}

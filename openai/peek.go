@@ -9,7 +9,7 @@ const maxModel = 256
 // span is a piece of a body, from its first byte to the one after its last.
 type span struct{ from, to int }
 
-// valueKind is what a value that a body has is.
+// valueKind says what the value of stream_options is.
 type valueKind uint8
 
 const (
@@ -25,14 +25,14 @@ type Body struct {
 	EngineFields EngineFields
 
 	// A waiting request has a Body, so fields of one byte stand together.
-	Stream        bool // the client asks for a stream of events
-	IncludeUsage  bool // and for usage in that stream
-	completions   bool // the prompts are those of completions
-	separate      bool // each has a stream of events of its own, and an end: see [Body.StreamParts]
-	usage         bool // the API can be asked for usage in its streams
-	form          bool // multipart
-	saysMaxTokens bool // a chat has max_tokens, which is not null
-	optionsAre    valueKind
+	Stream        bool      // the client asks for a stream of events
+	IncludeUsage  bool      // and for usage in that stream
+	completions   bool      // the prompts are those of completions
+	separate      bool      // each has a stream of events of its own, and an end: see [Body.StreamParts]
+	usage         bool      // the API can be asked for usage in its streams
+	form          bool      // multipart
+	saysMaxTokens bool      // a chat has max_tokens, which is not null
+	optionsAre    valueKind // what stands in options
 
 	choices       counted // completions of each prompt
 	prompts       counted // of a completion, or inputs of embeddings, or documents to rank
@@ -40,7 +40,7 @@ type Body struct {
 	options       span    // the value of stream_options
 	include       span    // the value of include_usage in it
 	mostTokens    span    // the value of a chat's max_completion_tokens, if it is a number
-	nullMaxTokens span    // that of its max_tokens, if it is null
+	nullMaxTokens span    // the value of max_tokens, if that is null
 
 	begin int // just after the opening brace of the body
 	end   int // the closing brace of the body

@@ -38,22 +38,24 @@ type waiter struct {
 	balance       *balance.Request
 	declinesUntil time.Duration // it declines endpoints that it does not prefer; 0: it was not offered one yet
 
-	onResolved func()       // called with the pool's mutex; nil before notify
-	timer      *time.Timer  // ends its wait; nil before notify, and if it was resolved before
-	left       lazyctx.Hook // likewise
-	resolved   bool         // the fields below do not change any more
+	whenResolved func()       // nil before notify
+	timer        *time.Timer  // ends the wait; nil before notify, and if w was resolved before that
+	left         lazyctx.Hook // resolves w when its client leaves; attached together with the timer
 
-	standIn bool           // it waits only because the pool's home did not answer
-	chosen  balance.Choice // by acceptLocked, for the grant that follows
-	permit  *permitState   // set if it was granted a permit
-	refusal *Refusal       // set if it was refused; neither is if its client left
+	standIn  bool           // it waits only because the pool's home did not answer
+	resolved bool           // permit and refusal do not change any more
+	chosen   balance.Choice // by acceptLocked, for the grant that follows
+	permit   *permitState   // set if it was granted a permit
+	refusal  *Refusal       // set if it was refused; neither is if its client left
 }
 
 // ErrWaits is returned by Acquire for a request that is [Request.Detached] and waits.
 var ErrWaits = errors.New("the request waits")
 
-// Acquire returns a permit, at once or after waiting for it; or a *Refusal; or context.Cause(ctx), if ctx ended first. The caller releases the permit. It returns
-// [ErrWaits] at once for a detached request that has to wait. The caller then calls [Pool.OnResolved], and Acquire once more with the same request when that says so.
+// Acquire returns a permit, at once or after waiting for it; or a *Refusal; or context.Cause(ctx), if ctx ended first. The caller releases the permit.
+//
+// For a detached request that has to wait, Acquire returns [ErrWaits] at once. The caller then calls [Pool.OnResolved], and after its callback Acquire again, with
+// the same Request.
 func (p *Pool) Acquire(ctx context.Context, r *Request) (Permit, error) {
 	if r.waiter != nil {
 		return p.acquireResolved(r)

@@ -20,9 +20,9 @@
 //
 // The model for this is semaphore.Weighted of golang.org/x/sync. Package fairqueue decides which waiter is next. A
 // permit that is granted on arrival allocates nothing. A request that waits costs about 800 bytes, and its goroutine
-// unless it is detached (Request.Detached): then the pool calls its caller when the wait is over. In all, with its
-// connections and their buffers, a waiting request with a small body takes about 40 KiB in an entry and, over a link, in
-// a colo; it may take 44 (TestMemoryOfWaiters).
+// unless it is detached (Request.Detached): then the pool calls its caller when the wait is over. In all, a
+// waiting request with a small body takes about 40 KiB in an entry and a colo together, if they share a link: most of that
+// is the client's connection with its buffers. It may take 44 KiB (TestMemoryOfWaiters).
 //
 // # Permits outlive changes
 //

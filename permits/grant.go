@@ -179,7 +179,7 @@ func (p *Pool) dispatchLocked(now time.Duration) {
 	p.trackFullLocked(now)
 }
 
-// leaving reports whether the waiter's goroutine is about to take it out of the queue.
+// leaving reports whether the waiter is about to leave the queue, since its time has run out or its client has left.
 func (w *waiter) leaving(now time.Duration) bool { return w.waitUntil <= now || w.ctx.Err() != nil }
 
 // acceptLocked reports whether a waiter can use a free slot, and notes the endpoint, which it is granted if it is next.

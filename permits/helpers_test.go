@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -48,12 +49,15 @@ func check(t *testing.T, p *permits.Pool) {
 	}
 }
 
-// acquire gets a permit, for every other request that reports no progress in the way of detached requests: both ways keep all promises.
+// acquire gets a permit. Every second request without progress is detached, so that each test covers both ways. Some wait a moment before they ask to be called.
 func acquire(p *permits.Pool, ctx context.Context, r permits.Request) (permits.Permit, error) {
 	r.Detached = r.Progress == nil && acquired.Add(1)%2 == 0
 	permit, err := p.Acquire(ctx, &r)
 	if err != permits.ErrWaits {
 		return permit, err
+	}
+	if acquired.Load()%8 == 0 {
+		runtime.Gosched()
 	}
 	resolved := make(chan struct{})
 	p.OnResolved(&r, func() { close(resolved) })

@@ -112,9 +112,9 @@ type Request struct {
 	// StandIn says that the server that is the pool's home did not answer: the request waits in a pool whose home is another server
 	// (see [Pool.SetHome]), instead of being refused.
 	StandIn bool
-	// Detached says that the request waits without a goroutine: see [Pool.Acquire].
+	// Detached says that the request waits without a goroutine: Acquire returns ErrWaits instead of waiting.
 	Detached bool
-	Avoid    []string // IDs of endpoints that it must not get; the caller must not change it while Acquire runs
+	Avoid    []string // IDs of endpoints that it must not get; the caller must not change it until the wait is over
 
 	// Excluded are endpoints that it must not get either, and neither would its client's next request: the expected wait and Retry-After
 	// count only the slots of the others.
@@ -130,7 +130,7 @@ type Request struct {
 	// WaitedBefore is how long the request has waited for permits that it could not use. [Permit.Queued] counts it.
 	WaitedBefore time.Duration
 
-	waiter *waiter // a detached request's while it waits
+	waiter *waiter // set from ErrWaits until the next Acquire
 }
 
 // Reason is the machine-readable reason of a refusal.

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// OnResolved has resolved called, once, when the wait of a detached request is over: it was granted a permit or refused, its client has left, or its time has run
-// out. Acquire returns which of these then. resolved may be called before OnResolved returns, and must neither wait nor use the pool.
-func (p *Pool) OnResolved(r *Request, resolved func()) { p.notify(r.waiter, resolved) }
+// OnResolved calls whenResolved once, when the wait of a detached request is over: it was granted a permit or refused, its client has left, or its time has run
+// out. Acquire then returns the result. The call may come before OnResolved returns. It is made under the pool's mutex, so it must neither wait nor use the pool.
+func (p *Pool) OnResolved(r *Request, whenResolved func()) { p.notify(r.waiter, whenResolved) }
 
 // acquireResolved is Acquire for a detached request whose wait is over.
 func (p *Pool) acquireResolved(r *Request) (Permit, error) {
@@ -20,15 +20,15 @@ func (p *Pool) acquireResolved(r *Request) (Permit, error) {
 	return s.permit(r), nil
 }
 
-// notify has resolved called when w is resolved, which it is from now on also when its client leaves or its time has run out.
-func (p *Pool) notify(w *waiter, resolved func()) {
+// notify calls whenResolved once w is resolved. From now on, the end of its context or of its time resolves w, too.
+func (p *Pool) notify(w *waiter, whenResolved func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if w.resolved {
-		resolved()
+		whenResolved()
 		return
 	}
-	w.onResolved = resolved
+	w.whenResolved = whenResolved
 	w.timer = time.AfterFunc(w.waitUntil-w.at, func() { p.leave(w, w.lateReason) })
 	w.left.Attach(w.ctx, func() { p.leave(w, "") })
 }
@@ -119,7 +119,7 @@ func (p *Pool) resolveLocked(w *waiter) {
 	}
 	p.waitsLocked(w, -1)
 	w.resolved = true
-	if w.onResolved != nil {
-		w.onResolved()
+	if w.whenResolved != nil {
+		w.whenResolved()
 	}
 }

@@ -35,7 +35,8 @@ type Log struct {
 	logger   *slog.Logger
 	lock     *os.File
 
-	lines, beginLines sync.Pool // of *[]byte, each for one line: that of an open begin is given back with its end, and any other by Append
+	// Memory for one line each, as *[]byte. Append gives a line back, but the line of an open begin is kept until its end.
+	lines, beginLines sync.Pool
 
 	mu          sync.Mutex           // guards the fields below
 	billing     segments             // inferences

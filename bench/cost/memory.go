@@ -60,7 +60,7 @@ func (m *measurement) waitingMemory(ctx context.Context, r *running) ([]Held, er
 		return nil, err
 	}
 	request := chatRequest(m.place.key, narrow, nil)
-	for i, c := range conns { // over seconds, since a burst needs memory of its own
+	for i, c := range conns { // spread over seconds: a burst would need more memory than the waiting requests
 		if _, err := c.Write(request); err != nil {
 			return nil, err
 		}

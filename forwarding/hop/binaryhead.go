@@ -119,7 +119,7 @@ func AppendHeadField(dst []byte, name, value string) []byte {
 	return appendText(appendText(dst, name), value)
 }
 
-// AppendHeadFieldBy appends a header line with the value that appendValue appends, whose error it returns.
+// AppendHeadFieldBy appends a header line. appendValue appends its value; its error is returned.
 func AppendHeadFieldBy(dst []byte, name string, appendValue func([]byte) ([]byte, error)) ([]byte, error) {
 	dst = appendText(dst, name)
 	from := len(dst)

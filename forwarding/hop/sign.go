@@ -53,8 +53,8 @@ func (k *Keys) Sign(h *Token, s *Sequence, b *Binding, now time.Time) (string, e
 	return string(token), err
 }
 
-// AppendSigned appends h as a token for b to dst, issued now, with the next number of s. It changes h accordingly, and takes the last stops of h.Onward away
-// that do not fit.
+// AppendSigned signs h for b and appends the token to dst. The token is issued now and has the next number of s. h is changed: it gets these, and loses the last
+// stops of Onward that do not fit.
 func (k *Keys) AppendSigned(dst []byte, h *Token, s *Sequence, b *Binding, now time.Time) ([]byte, error) {
 	h.Issued, h.Boot, h.Issuer, h.Number = now.Unix(), s.boot, s.issuer, s.next()
 	if h.Headers != nil {

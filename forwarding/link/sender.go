@@ -41,7 +41,7 @@ type sender struct {
 	out     []byte     // frames that no goroutine writes yet
 	spare   []byte     // memory for out
 	rest    []byte     // what tryWrite has left, before out
-	restOf  []byte     // the memory of which rest is a part
+	restOf  []byte     // the whole buffer that rest lies in
 	writing bool       // a goroutine writes, or the writer is to
 	closed  bool
 	queued  uint64 // bytes of all frames so far

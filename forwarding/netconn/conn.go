@@ -41,14 +41,14 @@ type Conn struct {
 	Pump        *Pump                // for PollShared; nil = none
 	Flusher     *link.Flusher        // called after each step of Poll; nil = none
 
-	cancelled atomic.Bool
-	moving    sync.Mutex // held while the pump takes or returns the connection, and by Cancel
-	poller    poller
-	*ofSocket // nil with a stream, and on a Conn of Wrap
+	cancelled    atomic.Bool
+	moving       sync.Mutex // held while the pump takes or returns the connection, and by Cancel
+	poller       poller
+	*socketState // nil with a stream, and on a Conn of Wrap
 }
 
-// ofSocket is what only a Conn of New needs. Conns over streams are as many as requests that wait, and so should be small.
-type ofSocket struct {
+// socketState is needed only over a socket. A Conn over a stream does without: each waiting request has one.
+type socketState struct {
 	unread unread
 	asker  asker
 	oob    [oobSize]byte // for receive
@@ -58,10 +58,10 @@ type ofSocket struct {
 func New(socket *Socket, secure *TLSConn) *Conn {
 	both := new(struct {
 		Conn
-		own ofSocket
+		own socketState
 	})
 	c := &both.Conn
-	c.Conn, c.socket, c.tls, c.ofSocket = socket, socket, secure, &both.own
+	c.Conn, c.socket, c.tls, c.socketState = socket, socket, secure, &both.own
 	c.poller.oob = &c.oob
 	if secure != nil {
 		c.Conn = secure

@@ -37,7 +37,7 @@ type poller struct {
 	acks    acks
 	panic   any // of a shared step
 	woken   chan struct{}
-	oob     *[oobSize]byte // that of the connection
+	oob     *[oobSize]byte // points to socketState.oob; nil over a stream
 }
 
 // Poll calls step whenever there may be something to read, until step returns false. Within step, Read does not wait: it returns

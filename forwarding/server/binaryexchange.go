@@ -14,7 +14,11 @@ import (
 // binaryExchange is what an [Exchange] with binary heads reads and writes.
 //
 //	stream of a link → serveStream ─ binary head ─→ serveExchange: HandleExchange → the answer in one write, or a body that is written as it comes
-//	                        └─────── text ────────→ fasthttp's ServeConn      └───→ Suspend: no goroutine → another worker: run → the answer
+//	                        └─────── text ────────→ fasthttp's ServeConn
+//
+// An exchange that is suspended leaves its worker, and another one goes on with it:
+//
+//	HandleExchange → Suspend → start … wake → doTask → run: goOn → the answer
 type binaryExchange struct {
 	conn   *serverConn
 	memory *exchangeMemory
@@ -25,9 +29,9 @@ type binaryExchange struct {
 	whole  []byte // the body of the answer
 	length int64  // of a body that is written as it comes; -1 = in chunks
 	write  func(io.Writer) error
-	start  func(resume func()) // see Exchange.Suspend; nil = the exchange is not suspended
-	resume func()              // likewise
-	failed bool                // the handler has panicked
+	start  func(wake func()) // begins the wait of a suspended exchange; nil = not suspended
+	goOn   func()            // is called after the wait; nil = call the handler
+	failed bool              // the handler has panicked
 }
 
 // exchangeMemory is memory that one exchange uses after another. endExchange takes it back once the handler has returned and a whole answer was written.
@@ -41,10 +45,10 @@ type exchangeMemory struct {
 // maxExchangeMemory is the greatest input, and the greatest output, that are kept for another exchange, in bytes.
 const maxExchangeMemory = 16 << 10
 
-// do is the work of a worker.
-func (s *Server) do(t task) {
-	if t.resume != nil {
-		s.run(t.resume)
+// doTask serves a new stream, or goes on with a suspended exchange.
+func (s *Server) doTask(t task) {
+	if t.suspended != nil {
+		s.run(t.suspended)
 		return
 	}
 	s.serveStream(t.stream)
@@ -89,12 +93,12 @@ func (s *Server) serveExchange(of linkedStream, arrived int) {
 	s.run(x)
 }
 
-// run calls the handler, or what goes on after it was suspended, and writes the answer.
+// run calls the handler, or goOn after a wait, and writes the answer.
 func (s *Server) run(x *Exchange) {
 	s.callExchange(x)
 	if start := x.wire.start; start != nil {
 		x.wire.start = nil
-		start(func() { s.links.workers.give(task{resume: x}) }) // another worker may have x from here on
+		start(func() { s.links.workers.give(task{suspended: x}) }) // from here on, x may belong to another worker
 		return
 	}
 	if x.wire.write != nil {
@@ -113,7 +117,7 @@ func (s *Server) endExchange(x *binaryExchange) {
 	}
 }
 
-// callExchange calls HandleExchange, or what goes on after that, which recover from their own panics. A panic that escapes it gets an answer here.
+// callExchange calls HandleExchange, or goOn after a wait. Both recover from their own panics; a panic that escapes them is answered here.
 func (s *Server) callExchange(x *Exchange) {
 	defer func() {
 		if LogPanic(s.logger, "exchange", recover()) {
@@ -122,9 +126,9 @@ func (s *Server) callExchange(x *Exchange) {
 			x.WriteError(openai.Internal(), "")
 		}
 	}()
-	if resume := x.wire.resume; resume != nil {
-		x.wire.resume = nil
-		resume()
+	if goOn := x.wire.goOn; goOn != nil {
+		x.wire.goOn = nil
+		goOn()
 		return
 	}
 	s.handleExchange(x)

@@ -137,10 +137,14 @@ func (x *Exchange) WriteBody(status int, contentType string, length int64, body 
 	x.wire.length, x.wire.write = length, body
 }
 
-// Suspend has the exchange wait without a goroutine once the handler has returned. start is called then, and has its argument called once, at the end of the wait;
-// that call does not wait. Then resume is called in place of the handler. The request must stay open meanwhile. It is for binary heads only.
-func (x *Exchange) Suspend(start func(resume func()), resume func()) {
-	x.wire.start, x.wire.resume = start, resume
+// Suspend lets the exchange wait without a goroutine. After the handler has returned, the server calls start with a function wake. The owner of the wait calls wake
+// once, when the wait is over; wake does not block. A worker then calls goOn in place of the handler. The handler must return at once, and the request must stay
+// open. It is for binary heads only.
+func (x *Exchange) Suspend(start func(wake func()), goOn func()) {
+	if x.rc != nil {
+		panic("an exchange in text cannot be suspended")
+	}
+	x.wire.start, x.wire.goOn = start, goOn
 }
 
 func (x *Exchange) begin(status int, contentType string) {

@@ -140,7 +140,7 @@ func TestSuspendedExchanges(t *testing.T) { // not parallel: it counts goroutine
 		if err := in.WatchClient(x.Conn()); err != nil {
 			t.Error(err)
 		}
-		waits := func(resume func()) { waiting <- resume }
+		waits := func(wake func()) { waiting <- wake }
 		finish := func() {
 			defer in.Close()
 			if in.Context.Err() != nil {
@@ -151,7 +151,7 @@ func TestSuspendedExchanges(t *testing.T) { // not parallel: it counts goroutine
 		}
 		switch string(x.Target()) {
 		case "/at-once":
-			x.Suspend(func(resume func()) { resume() }, finish)
+			x.Suspend(func(wake func()) { wake() }, finish)
 		case "/twice":
 			x.Suspend(waits, func() { x.Suspend(waits, finish) })
 		case "/panic":
@@ -181,15 +181,15 @@ func TestSuspendedExchanges(t *testing.T) { // not parallel: it counts goroutine
 	}
 	f("/panic", 1, 500)
 	before := runtime.NumGoroutine()
-	streams, resumes := make([]*link.Stream, 100), make([]func(), 100)
+	streams, wakes := make([]*link.Stream, 100), make([]func(), 100)
 	for i := range streams {
 		streams[i] = l.send("/gone", "")
-		resumes[i] = forwardtest.Receive(t, "the wait", waiting)
+		wakes[i] = forwardtest.Receive(t, "the wait", waiting)
 	}
 	testkit.WaitFor(t, "the waiting exchanges to have no goroutine", func() bool { return runtime.NumGoroutine() < before+len(streams)/2 })
 	for i, s := range streams {
 		_ = s.Close()
-		resumes[i]()
+		wakes[i]()
 	}
 	testkit.WaitFor(t, "the exchanges whose client has left to end", func() bool { return l.Inflight.Count() == 0 })
 	l.stop()

@@ -96,7 +96,7 @@ func New(c Config) *Server {
 	s.exchanges.New = func() any { return new(exchangeMemory) }
 	s.limiter = newConnLimiter(&c, s.tls != nil)
 	s.links.logger, s.links.flusher, s.links.limit = c.Logger, c.Flusher, link.NewLimit(s.limiter.maxTotal)
-	s.links.workers.serve = s.do
+	s.links.workers.serve = s.doTask
 	s.http = &fasthttp.Server{
 		Handler: func(rc *fasthttp.RequestCtx) {
 			rc.Conn().(*serverConn).noteRequest()

@@ -9,9 +9,9 @@ import (
 // workerIdle is how long a worker stays that is not needed, and twice as long at most.
 const workerIdle = 5 * time.Second
 
-// workers are goroutines that serve streams. A worker serves one stream after another, so that its stack grows once and not for each request. One whose exchange is
-// suspended takes another, and any worker goes on with that exchange. The worker that has become idle last is used first, and those that were not needed for workerIdle
-// end. The caller must call close when no link is left.
+// workers are goroutines that serve streams. A worker serves one stream after another, so that its stack grows once and not for each request. A worker whose exchange
+// is suspended takes the next task, and any worker may go on with that exchange. The worker that has become idle last is used first, and those that were not needed
+// for workerIdle end. The caller must call close when no link is left.
 type workers struct {
 	serve   func(task)
 	running sync.WaitGroup // workers, and goroutines that write bodies
@@ -25,8 +25,8 @@ type workers struct {
 
 // task is a new stream to serve, or an exchange to go on with.
 type task struct {
-	stream linkedStream
-	resume *Exchange
+	stream    linkedStream
+	suspended *Exchange
 }
 
 // give has a worker do a task, and does not wait.

@@ -26,7 +26,7 @@ type conn struct {
 	sent         func()    // method value of releaseHead
 	head         *[]byte   // memory for the request that is being sent; nil = none
 	unanswered   error     // why no byte came after the request, for readHead
-	target       *Target   // over a link, that of the request
+	target       *Target   // nil over a link
 	list         *idleList // where it was idle last; may be nil
 	account      string    // that the last request was for
 	binaryHead   bool      // before send: the server reads binary heads; after it: the request has one, and so has its answer

@@ -239,13 +239,13 @@ func (l *links) stats() (stats LinkStats) {
 }
 
 // overLink returns a connection over a new stream of a link.
-func (t *Transport) overLink(l *targetLink, to *Target) *conn {
+func (t *Transport) overLink(l *targetLink) *conn {
 	if c, ok := t.links.conns.Get().(*conn); ok {
 		c.ReuseOver(l.NewStream())
-		c.target, c.unanswered, c.binaryHead = to, nil, l.binaryHeads
+		c.unanswered, c.binaryHead = nil, l.binaryHeads
 		return c
 	}
-	c := &conn{Conn: netconn.NewOverStream(l.NewStream()), transport: t, target: to, binaryHead: l.binaryHeads}
+	c := &conn{Conn: netconn.NewOverStream(l.NewStream()), transport: t, binaryHead: l.binaryHeads}
 	c.Flusher, c.cancel, c.sent = &t.links.flusher, c.Cancel, c.releaseHead
 	return c
 }
@@ -256,7 +256,6 @@ func (resp *Response) releaseOverLink(c *conn) {
 	resp.transport.releaseReader(c)
 	c.Tick, c.Received = nil, nil
 	if resp.stream == nil && !resp.connCancelled {
-		c.target = nil
 		resp.transport.links.conns.Put(c)
 	}
 }

@@ -74,15 +74,15 @@ type Request struct {
 	Method string
 	Path   string // with its query
 	Fields []Field
-	// Sign, unless it is nil, appends the request's hop token, each time that the request is sent: Do may send it on a second connection, and a server takes a
-	// token once.
+	// Sign, unless it is nil, appends the request's hop token. It is called for each send, since Do may send the request on a second connection and a server takes
+	// a token once. It appends only what may stand in a header's value; if it fails, nothing is sent.
 	Sign func(dst []byte) ([]byte, error)
 	Body []byte
 	// Account is for whom the request is. A connection that has served one account serves another only after a moment of silence.
 	Account string
 	// Handshake, unless it is nil, requests a WebSocket: see [Response.Upgraded].
 	Handshake *Handshake
-	// OpensLink requests the connection for a link: see [Response.Upgraded].
+	// OpensLink asks the server to make the connection a link: see [Response.Upgraded].
 	OpensLink bool
 	// TextHead forbids a binary head, which requests over links have if the server reads such heads: see [hop.ParseRequestHead].
 	TextHead bool

@@ -106,7 +106,7 @@ func (t *Transport) Do(ctx context.Context, r *Request, s ReadOptions) (*Respons
 	began := time.Now()
 	if r.Link != nil && len(r.Body) <= MaxLinkBody && !r.upgrades() {
 		if l := t.links.take(r); l != nil {
-			resp, err := t.exchange(ctx, t.overLink(l, &r.Target), r, &s, began)
+			resp, err := t.exchange(ctx, t.overLink(l), r, &s, began)
 			if !errors.Is(err, link.ErrNotSent) {
 				return resp, err
 			}
@@ -178,7 +178,7 @@ func (resp *Response) begin(r *Request, s *ReadOptions, began time.Time) error {
 	n, err := resp.conn.send(r, began)
 	resp.transport.takeReader(resp.conn)
 	if err != nil {
-		if answered, err := resp.sendFailed(n, err); !answered {
+		if answered, err := resp.sendFailed(r, n, err); !answered {
 			return err
 		}
 		return resp.readFirst(s)
@@ -209,7 +209,7 @@ func (resp *Response) begin(r *Request, s *ReadOptions, began time.Time) error {
 }
 
 // sendFailed handles a request of which only n bytes could be sent. It reports whether the server has answered all the same.
-func (resp *Response) sendFailed(n int64, err error) (answered bool, _ error) {
+func (resp *Response) sendFailed(r *Request, n int64, err error) (answered bool, _ error) {
 	c := resp.conn
 	switch {
 	case errors.Is(err, ErrNotSent), errors.Is(err, errNotValid), errors.Is(err, link.ErrNotSent), n == 0 && errors.Is(err, errStale):
@@ -220,7 +220,7 @@ func (resp *Response) sendFailed(n int64, err error) (answered bool, _ error) {
 		resp.lingerLimit = 0
 		return false, fmt.Errorf("%w: %w", errPartlySent, err)
 	}
-	if err = resp.readEarlyRefusal(err); err == nil {
+	if err = resp.readEarlyRefusal(r, err); err == nil {
 		return true, nil
 	}
 	resp.unsent = n == 0 && netconn.IsRefused(err)
@@ -229,10 +229,10 @@ func (resp *Response) sendFailed(n int64, err error) (answered bool, _ error) {
 
 // readEarlyRefusal reads a response after a request could not be sent to its end: a server that refuses a request for its size may
 // respond before. It returns failure if there is none.
-func (resp *Response) readEarlyRefusal(failure error) error {
+func (resp *Response) readEarlyRefusal(r *Request, failure error) error {
 	resp.conn.IdleTimeout = framingGrace
 	h, err := resp.conn.readHead(nil)
-	if resp.conn.target.Peer.SentAlert(err) {
+	if r.Target.Peer.SentAlert(err) {
 		return err
 	}
 	if err != nil || h.status < 400 {

@@ -1,7 +1,7 @@
 // Package lazyctx has a context that costs little as long as nothing waits for its end.
 //
 // A context of package context allocates its channel, its children and a function for each of them, and registers each with its parent.
-// Most requests end without a cancellation, and nothing but one hook in the connection of their exchange has to notice one.
+// Most requests end without a cancellation, and nothing but one hook in the connection of their exchange, or in the queue while they wait, has to notice one.
 package lazyctx
 
 import (
