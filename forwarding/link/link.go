@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"runtime"
 	"sync"
 	"sync/atomic"
 )
@@ -66,7 +67,7 @@ func New(c Config) *Link {
 		waiters: sync.Pool{New: newWaiter}, buffers: sync.Pool{New: newBuffer},
 		done: make(chan struct{}), stop: make(chan struct{}), streams: map[uint32]*Stream{},
 	}
-	l.sender = sender{conn: c.Conn, tryWrite: c.TryWrite, fail: l.fail, left: make(chan struct{}, 1), stop: l.stop}
+	l.sender = sender{conn: c.Conn, tryWrite: c.TryWrite, fail: l.fail, left: make(chan struct{}, 1), stop: l.stop, yield: runtime.Gosched}
 	return l
 }
 

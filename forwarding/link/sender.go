@@ -2,7 +2,6 @@ package link
 
 import (
 	"net"
-	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -24,6 +23,8 @@ const (
 	maxPiece = 64 << 10
 	// turnsToWrite is how many times a goroutine writes for others before the writer does it.
 	turnsToWrite = 8
+	// maxUnshared bounds for how many writes no goroutine waits for frames of others.
+	maxUnshared = 4
 )
 
 // sender joins the frames of all streams into few writes. A goroutine that has a frame to send appends it, and writes all that there is unless another
@@ -31,26 +32,29 @@ const (
 type sender struct {
 	conn     net.Conn
 	tryWrite func(p []byte) (int, error) // nil = all is left to the writer
+	yield    func()                      // lets other goroutines run
 	fail     func(error)                 // called without the mutex
 	left     chan struct{}               // wakes the writer; capacity 1
 	stop     <-chan struct{}             // closed with the connection
 
 	taken atomic.Uint64 // bytes that the connection has taken
 
-	mu      sync.Mutex // guards the fields below
-	out     []byte     // frames that no goroutine writes yet
-	spare   []byte     // memory for out
-	rest    []byte     // what tryWrite has left, before out
-	restOf  []byte     // the whole buffer that rest lies in
-	writing bool       // a goroutine writes, or the writer is to
-	closed  bool
-	queued  uint64 // bytes of all frames so far
-	begun   uint64 // of these, how many the connection may have
-	ended   uint64 // of these, how many it has
-	turns   []turn // the streams that wait for room; the first is next
-	later   bool   // the timer runs
-	timer   *time.Timer
-	dirty   bool // the flusher has the link
+	mu       sync.Mutex // guards the fields below
+	out      []byte     // frames that no goroutine writes yet
+	spare    []byte     // memory for out
+	rest     []byte     // what tryWrite has left, before out
+	restOf   []byte     // the whole buffer that rest lies in
+	writing  bool       // a goroutine writes, or the writer is to
+	closed   bool
+	queued   uint64 // bytes of all frames so far
+	begun    uint64 // of these, how many the connection may have
+	ended    uint64 // of these, how many it has
+	turns    []turn // the streams that wait for room; the first is next
+	later    bool   // the timer runs
+	timer    *time.Timer
+	dirty    bool // the flusher has the link
+	unshared int  // calls of yield in a row in which no frame came, at most maxUnshared
+	skips    int  // how many writes do without yield next
 }
 
 // appendLocked appends a frame. It is written by the next flush.
@@ -120,9 +124,7 @@ func (s *sender) write(joined bool) {
 		return
 	}
 	if joined {
-		s.mu.Unlock()
-		runtime.Gosched()
-		s.mu.Lock()
+		s.awaitOthersLocked()
 	}
 	for range turnsToWrite {
 		if len(s.out) == 0 || s.closed {
@@ -134,6 +136,25 @@ func (s *sender) write(joined bool) {
 		}
 	}
 	s.wakeWriter()
+}
+
+// awaitOthersLocked lets goroutines that are ready to run append frames of their own. That wakes an idle processor, too. So if no frame has come, the next writes do
+// not wait, and more of them each time.
+func (s *sender) awaitOthersLocked() {
+	if s.skips > 0 {
+		s.skips--
+		return
+	}
+	before := s.queued
+	s.mu.Unlock()
+	s.yield()
+	s.mu.Lock()
+	if s.queued != before {
+		s.unshared = 0
+		return
+	}
+	s.unshared = min(s.unshared+1, maxUnshared)
+	s.skips = 1<<s.unshared - 2 // 0, 2, 6, 14
 }
 
 // tryWriteLocked writes what is pending without waiting, and reports whether the connection has taken it.
