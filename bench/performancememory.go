@@ -67,7 +67,7 @@ func waitingResult(m *cost.Result, size *cost.Size) (ScenarioResult, bool) {
 	s := ScenarioResult{
 		Name: cost.WaitingScenario, Title: "memory of waiting requests",
 		Question: "How much memory does a request take while it waits for a slot, beside its connection and its body?",
-		Method: fmt.Sprintf("%d requests wait for the only slot of an engine, on connections that have served a request before. Memory then, less memory with these connections idle, "+
+		Method: fmt.Sprintf("%d requests, which come over two seconds, wait for the only slot of an engine, on connections that have served a request before. Memory then, less memory with these connections idle, "+
 			"less the request itself.", size.Waiting),
 		Columns: memoryColumns("waiting request"),
 	}
