@@ -155,15 +155,19 @@ func (f *Fleet) Pool(colo, name string) permits.Stats {
 	return permits.Stats{}
 }
 
-// EndpointState returns the health of an engine of the demo's pool in ams, by its URL.
-func (f *Fleet) EndpointState(url string) string {
+// Endpoint returns the state of an engine of the demo's pool in ams, by its URL; the zero value if the pool has it no longer.
+func (f *Fleet) Endpoint(url string) permits.EndpointStats {
+	f.T.Helper()
 	for _, e := range f.Pool("ams", "demo").Endpoints {
 		if e.URL == url {
-			return e.State
+			return e
 		}
 	}
-	return ""
+	return permits.EndpointStats{}
 }
+
+// EndpointState returns the health of an engine of the demo's pool in ams, by its URL.
+func (f *Fleet) EndpointState(url string) string { return f.Endpoint(url).State }
 
 // Tree is a document, or a part of one, as JSON decodes it.
 type Tree = map[string]any

@@ -15,7 +15,6 @@ import (
 	"colonnade/internal/fleettest"
 	"colonnade/internal/simengine"
 	"colonnade/internal/testkit"
-	"colonnade/permits"
 )
 
 // kneeEngine runs 16 requests at full speed. Up to 256 share the throughput of 16.
@@ -78,18 +77,6 @@ func streamOnce(ctx context.Context, f *fleettest.Fleet) (first time.Duration, c
 	return first - time.Duration(queued)*time.Millisecond, true
 }
 
-// autoState returns the endpoint of the engine, as the colo shows it.
-func autoState(f *fleettest.Fleet) permits.EndpointStats {
-	f.T.Helper()
-	for _, e := range f.Pool("ams", "demo").Endpoints {
-		if e.ID == "sim-1" {
-			return e
-		}
-	}
-	f.T.Fatal("no endpoint sim-1")
-	return permits.EndpointStats{}
-}
-
 // Under saturation, the automatic limit comes near the engine's knee. It is shown, is never exceeded, and survives a fixed limit
 // in between. The test is alone, since the limit is found by measuring times.
 func TestAutoLimitFindsKnee(t *testing.T) {
@@ -110,7 +97,7 @@ func TestAutoLimitFindsKnee(t *testing.T) {
 		}
 		return near > 50
 	})
-	e := autoState(f)
+	e := f.Endpoint(f.Engines[0].URL)
 	if e.Auto == nil || e.Auto.Min != 2 || e.Auto.Max != 96 || e.Concurrency < 2 || e.Concurrency > 96 {
 		t.Errorf("shown as %+v, %+v", e, e.Auto)
 	}
@@ -121,7 +108,7 @@ func TestAutoLimitFindsKnee(t *testing.T) {
 		t.Errorf("the engine had %d in flight, at most 96 may be", peak)
 	}
 	f.ExpectSoon("no more requests", func() bool { p := f.Pool("ams", "demo"); return p.Held == 0 && p.Queued == 0 })
-	found := autoState(f)
+	found := f.Endpoint(f.Engines[0].URL)
 	o.Put(f.EndpointDocument("sim-1", 0, "demo", "concurrency: 5"))
 	f.ExpectSoon("a limit of 5", func() bool { return f.Pool("ams", "demo").Limit == 5 })
 	engine.ResetPeak()
@@ -133,7 +120,7 @@ func TestAutoLimitFindsKnee(t *testing.T) {
 	}
 	o.Put(f.EndpointDocument("sim-1", 0, "demo", autoBounds))
 	f.ExpectSoon("the limit that was found before", func() bool {
-		e := autoState(f)
+		e := f.Endpoint(f.Engines[0].URL)
 		// A probe, which lowers the limit for a while, may have been under way before.
 		return e.Auto != nil && e.Auto.Samples >= found.Auto.Samples && e.Concurrency >= found.Concurrency
 	})

@@ -24,7 +24,8 @@ func TestMaintenanceUnderLoad(t *testing.T) {
 	path := "/endpoints/ams/" + first.ID
 	f.MustCallAPI(f.Entry.Admin, "POST", path+"/drain", "")
 	f.ExpectSoon("the endpoint to drain", func() bool {
-		return f.EndpointState(first.URL) == "draining" && fleettest.InFlight(first.Simulated) == 0
+		e := f.Endpoint(first.URL)
+		return e.State == "draining" && e.Held == 0 && fleettest.InFlight(first.Simulated) == 0
 	})
 	before := first.Simulated.Stats().Requests
 	traffic.WaitServed(20)
