@@ -29,7 +29,7 @@ func (p *Pool) notify(w *waiter, whenResolved func()) {
 		return
 	}
 	w.whenResolved = whenResolved
-	w.timer = time.AfterFunc(w.waitUntil-w.at, func() { p.leave(w, w.lateReason) })
+	w.timer = time.AfterFunc(w.waitUntil-p.instant(), func() { p.leave(w, w.lateReason) })
 	w.left.Attach(w.ctx, func() { p.leave(w, "") })
 }
 
