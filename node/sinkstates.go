@@ -67,6 +67,9 @@ func (s *SinkState) addProblems(l *problems.List, subject, name string, now time
 	if s.Rejected > 0 && now.Sub(s.RejectedAt) < sinkLossWindow {
 		l.Errorf(reasons.SinkRejecting, subject, "%s: the sink %s has rejected %s for good, the last one: %s", name, s.Name, wording.Count(int(s.Rejected), "event"), s.LastRejected)
 	}
+	if s.Unreadable != "" {
+		l.Errorf(reasons.SinkUnreadable, subject, "%s: some events are not sent to the sink %s: %s", name, s.Name, s.Unreadable)
+	}
 	if s.Unsaved != "" {
 		l.Warnf(reasons.SinkUnsaved, subject, "%s: cannot save the position of the sink %s: %s", name, s.Name, s.Unsaved)
 	}

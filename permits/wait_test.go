@@ -185,7 +185,7 @@ func TestClientLeaves(t *testing.T) {
 	})
 }
 
-// What ends the wait of a detached request may come before or after OnResolved: whenResolved is called once either way, and the result is the same.
+// A detached wait may end before or after OnResolved: whenResolved is called once either way, and the result is the same.
 func TestDetachedWaitEnds(t *testing.T) {
 	gone := errors.New("gone")
 	ends := []struct {

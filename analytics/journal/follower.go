@@ -6,7 +6,8 @@ import (
 )
 
 // Follower reads the final events of one node as the JSON in which they were written, while its segments grow and are dropped. Within
-// each kind of segments, events come in the order of the journal; events of several kinds, by time. Not safe for concurrent use.
+// each kind of segments, events come in the order of the journal; events of several kinds, by time. A kind that cannot be read does not hold back
+// the others. Not safe for concurrent use.
 type Follower struct {
 	directory directory
 	streams   [3]stream
@@ -53,14 +54,14 @@ func (r *Follower) Look() error {
 	return nil
 }
 
-// Peek returns the JSON of the next event, nil if there is none. It is valid until the next call of Look or Next.
-func (r *Follower) Peek() ([]byte, error) {
+// Peek returns the JSON of the next event that can be read, nil if there is none. It is valid until the next call of Look or Next.
+func (r *Follower) Peek() []byte {
 	r.next = -1
 	for i := range r.streams {
 		s := &r.streams[i]
 		if s.head == nil && !s.done {
-			if err := s.find(&r.directory); err != nil {
-				return nil, fmt.Errorf("cannot read events: %w", err)
+			if s.err = s.find(&r.directory); s.err != nil {
+				s.done = true
 			}
 		}
 		if s.head != nil && (r.next < 0 || bytes.Compare(s.time, r.streams[r.next].time) < 0) {
@@ -68,9 +69,19 @@ func (r *Follower) Peek() ([]byte, error) {
 		}
 	}
 	if r.next < 0 {
-		return nil, nil
+		return nil
 	}
-	return r.streams[r.next].head, nil
+	return r.streams[r.next].head
+}
+
+// Err returns why Peek leaves out events of a kind, nil if it leaves out none. They are read again after the next Look.
+func (r *Follower) Err() error {
+	for i := range r.streams {
+		if err := r.streams[i].err; err != nil {
+			return fmt.Errorf("cannot read events: %w", err)
+		}
+	}
+	return nil
 }
 
 // Next passes the event that Peek has returned.

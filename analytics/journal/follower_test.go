@@ -3,9 +3,11 @@ package journal_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -29,10 +31,7 @@ func rest(t *testing.T, r *journal.Follower) (requests []string) {
 		t.Fatal(err)
 	}
 	for {
-		line, err := r.Peek()
-		if err != nil {
-			t.Fatal(err)
-		}
+		line := r.Peek()
 		if line == nil {
 			return requests
 		}
@@ -45,6 +44,38 @@ func rest(t *testing.T, r *journal.Follower) (requests []string) {
 		}
 		requests = append(requests, e.RequestID)
 		r.Next()
+	}
+}
+
+// A segment that cannot be read holds back the events of its kind only, until it can be read.
+func TestFollowerLeavesOutWhatCannotBeRead(t *testing.T) {
+	dir := t.TempDir()
+	l := open(t, journal.Config{Dir: dir})
+	l.Append(inference("r1", analytics.PhaseEnd))
+	l.Append(refusal("r2"))
+	segments := files(t, dir, "refused-*.log")
+	if len(segments) != 1 {
+		t.Fatalf("segments of refusals: %q", segments)
+	}
+	segment := segments[0]
+	if err := errors.Join(os.Rename(segment, segment+".away"), os.Mkdir(segment, 0o700)); err != nil { // a test that runs as root may read everything else
+		t.Fatal(err)
+	}
+	r := newFollower(t, dir, nil)
+	for _, request := range []string{"r1", "r3"} {
+		if got := fmt.Sprint(rest(t, r)); got != "["+request+"]" {
+			t.Errorf("read %s, want %s", got, request)
+		}
+		if err := r.Err(); err == nil || !strings.Contains(err.Error(), segment) {
+			t.Errorf("the error is %v, want one that names %s", err, segment)
+		}
+		l.Append(inference("r3", analytics.PhaseEnd))
+	}
+	if err := errors.Join(os.Remove(segment), os.Rename(segment+".away", segment)); err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(rest(t, r)); got != "[r2 r3]" || r.Err() != nil {
+		t.Errorf("read %s, %v; want the refusal, and what came last", got, r.Err())
 	}
 }
 
@@ -111,7 +142,7 @@ func TestFollowerCountsWhatItMissed(t *testing.T) {
 	r = newFollower(t, dir, nil)
 	_ = r.Look()
 	for range first {
-		_, _ = r.Peek()
+		r.Peek()
 		r.Next()
 	}
 	at := r.At()

@@ -24,7 +24,8 @@ type stream struct {
 
 	buffer []byte // of the segment, from Offset of at on; within room
 	room   []byte
-	done   bool // there is nothing more until the directory is looked at again
+	done   bool  // there is nothing more until the directory is looked at again
+	err    error // why find has failed, the last time
 
 	rereadAt Position // of a bad line that was read again
 }

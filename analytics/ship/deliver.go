@@ -41,10 +41,15 @@ func (b *backoff) wait(err error) time.Duration {
 // refusals are the events of a batch that a sink has rejected. They are skipped once the sink has taken another event of the batch: until
 // then, the sink may reject everything, whatever it is.
 type refusals struct {
-	ids   []string // of the events; empty = unknown
-	n     int      // events
-	first error    // about the whole batch
-	last  error
+	each  []refusal
+	n     int   // events
+	first error // about the whole batch
+}
+
+// refusal says why a sink has rejected an event, or several of which it does not say which.
+type refusal struct {
+	id  string // empty = unknown
+	why error
 }
 
 // deliver sends a batch, made of so many events that were passed, until the sink has taken it but for events that it has rejected. As long as
@@ -142,7 +147,7 @@ func (s *Shipper) rejected(ctx, work context.Context, b *Batch, no *refusals, wh
 
 // add adds n events, of which the id may be known.
 func (r *refusals) add(n int, id string, why error) {
-	r.n, r.ids, r.last = r.n+n, append(r.ids, id), why
+	r.n, r.each = r.n+n, append(r.each, refusal{id, why})
 }
 
 // skip counts and logs events that the sink has rejected.
@@ -150,13 +155,13 @@ func (s *Shipper) skip(no *refusals) {
 	if no.n == 0 {
 		return
 	}
-	for _, id := range no.ids {
-		s.config.Logger.Error("the sink has rejected an event for good; it is skipped", "event_id", id, "error", no.last)
+	for _, r := range no.each {
+		s.config.Logger.Error("the sink has rejected an event for good; it is skipped", "event_id", r.id, "error", r.why)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stats.Rejected += uint64(no.n)
-	s.stats.LastRejected, s.stats.RejectedAt = no.last.Error(), time.Now()
+	s.stats.LastRejected, s.stats.RejectedAt = no.each[len(no.each)-1].why.Error(), time.Now()
 }
 
 func (s *Shipper) countFiltered(b *Batch) {

@@ -3,6 +3,7 @@ package ship_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -57,6 +58,37 @@ func TestPositionThatCannotBeSaved(t *testing.T) {
 	appendEvents(l, 10, 15)
 	testkit.WaitFor(t, "further events", func() bool { stats := s.Stats(); return stats.Unsaved == "" && stats.Shipped == 15 })
 	end()
+}
+
+// Events that cannot be read hold back no others, and are not blamed on the sink.
+func TestEventsThatCannotBeRead(t *testing.T) {
+	dir := t.TempDir()
+	l := openJournal(t, journal.Config{Dir: dir})
+	appendEvents(l, 0, 5) // of which 0 and 3 are refusals
+	found, err := filepath.Glob(filepath.Join(dir, "events", "ams-1", "refused-*.log"))
+	if err != nil || len(found) != 1 {
+		t.Fatalf("segments of refusals: %q, %v", found, err)
+	}
+	segment := found[0]
+	if err := errors.Join(os.Rename(segment, segment+".away"), os.Mkdir(segment, 0o700)); err != nil { // a test that runs as root may read everything else
+		t.Fatal(err)
+	}
+	to := &sink{}
+	s := open(t, config(dir), to)
+	end := run(t, s)
+	testkit.WaitFor(t, "the events that can be read", func() bool { return s.Stats().Shipped == 3 })
+	testkit.WaitFor(t, "the error", func() bool { return strings.Contains(s.Stats().Unreadable, segment) })
+	if stats := s.Stats(); stats.Failing != "" || stats.Failures > 0 || stats.Shipped != 3 {
+		t.Errorf("the sink is blamed: %+v", stats)
+	}
+	if err := errors.Join(os.Remove(segment), os.Rename(segment+".away", segment)); err != nil {
+		t.Fatal(err)
+	}
+	testkit.WaitFor(t, "all events", func() bool { stats := s.Stats(); return stats.Shipped == 5 && stats.Unreadable == "" })
+	end()
+	if got := fmt.Sprint(to.taken()); got != "[1 2 4 0 3]" {
+		t.Errorf("the sink has %s", got)
+	}
 }
 
 // syncing is a sink that has events in memory until it is flushed.

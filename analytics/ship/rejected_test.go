@@ -1,9 +1,11 @@
 package ship_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -15,7 +17,7 @@ import (
 	"colonnade/internal/testkit"
 )
 
-// A sink that rejects some events gets all others, whatever the place of those in the batch.
+// A sink that rejects some events gets all others, whatever the place of those in the batch. The log names the reason of each.
 func TestRejectedEventsAreFound(t *testing.T) {
 	dir := t.TempDir()
 	l := openJournal(t, journal.Config{Dir: dir})
@@ -30,7 +32,15 @@ func TestRejectedEventsAreFound(t *testing.T) {
 		}
 		return nil
 	}}
-	s := shipOnce(t, config(dir), to)
+	c := config(dir)
+	var log bytes.Buffer
+	c.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	s := shipOnce(t, c, to)
+	for _, id := range []string{"id-7", "id-10", "id-11", "id-17", "id-27", "id-37"} {
+		if line := fmt.Sprintf(`event_id=%s error="constraint violated by %s"`, id, id); strings.Count(log.String(), line) != 1 {
+			t.Errorf("the log does not say once why %s was rejected:\n%s", id, log.String())
+		}
+	}
 	want := slices.DeleteFunc(numbers(0, 40), bad)
 	wantTaken(t, to, want)
 	if s.Rejected != 6 || s.Shipped != 34 || s.Failures != 0 || !strings.Contains(s.LastRejected, "id-37") {

@@ -1,6 +1,7 @@
 package ship
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -191,19 +192,17 @@ type bounds struct{ events, bytes int }
 // fill adds to the batch what is there, and reports whether it is full. In a backlog, it looks for new events now and then only: of several
 // kinds of events, none waits until the others are passed.
 func (s *Shipper) fill(ctx context.Context, b *Batch, most bounds, passed *int) (full bool) {
-	defer s.progress(passed)
+	var failed error
+	defer func() { s.progress(passed, cmp.Or(failed, s.reader.Err())) }()
 	looked, filtered := false, 0
 	for {
-		line, err := s.reader.Peek()
-		if err == nil && !looked && (line == nil || time.Since(s.lookedAt) > longestPoll) {
+		line := s.reader.Peek()
+		if !looked && (line == nil || time.Since(s.lookedAt) > longestPoll) {
 			looked, s.lookedAt = true, time.Now()
-			if err = s.reader.Look(); err == nil {
-				continue
+			if failed = s.reader.Look(); failed != nil {
+				return false
 			}
-		}
-		if err != nil {
-			s.failed(err)
-			return false
+			continue
 		}
 		if line == nil {
 			return false
@@ -237,11 +236,21 @@ func (s *Shipper) begin(b *Batch, line []byte) {
 	s.oldest = journal.TimeOf(line)
 }
 
-// progress makes known how far the reader has come.
-func (s *Shipper) progress(passed *int) {
+// progress makes known how far the reader has come, and why it leaves events out, if it does. The first error of a row is logged.
+func (s *Shipper) progress(passed *int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.read, s.pending = s.reader.At(), uint64(*passed)
+	before := s.stats.Unreadable
+	if s.stats.Unreadable = ""; err != nil {
+		s.stats.Unreadable = err.Error()
+	}
+	switch now := s.stats.Unreadable; {
+	case before == "" && now != "":
+		s.config.Logger.Error("some events cannot be read; the others are sent", "error", now)
+	case before != "" && now == "":
+		s.config.Logger.Info("all events can be read again")
+	}
 }
 
 // idle notes that there is nothing to send.

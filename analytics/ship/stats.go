@@ -25,17 +25,20 @@ type Stats struct {
 	DroppedAt    time.Time `json:"dropped_at,omitzero"`     // when an event was last found to be dropped; zero = not since Open
 	Failing      string    `json:"failing,omitempty"`       // why the last attempt failed; empty = it did not
 	FailingSince time.Time `json:"failing_since,omitzero"`  // first failed attempt without a success after it
+	Unreadable   string    `json:"unreadable,omitempty"`    // why events of the journal cannot be read, and so are not sent; empty = all can be read
 	LastRejected string    `json:"last_rejected,omitempty"` // why an event was rejected last; empty = none was
 	RejectedAt   time.Time `json:"rejected_at,omitzero"`    // when
 	Unsaved      string    `json:"unsaved,omitempty"`       // why the position cannot be saved; empty = it is
 }
 
-// measure measures the lag, and notes whether more events were dropped. If the journal cannot be read, it returns what it has measured last.
-func (s *Shipper) measure(at journal.Cursor) (behind journal.Behind, droppedAt time.Time) {
+// measure measures the lag behind the cursor, with the events before it that are pending, and notes whether more events were dropped. If the
+// journal cannot be read, it returns what it has measured last.
+func (s *Shipper) measure(at journal.Cursor, pending uint64) (behind journal.Behind, droppedAt time.Time) {
 	s.gaugeMu.Lock()
 	defer s.gaugeMu.Unlock()
-	if b, err := s.gauge.Behind(at); err == nil { // else the shipper has the same error, too
+	if b, err := s.gauge.Behind(at); err == nil { // else the shipper reports it: see Stats.Unreadable
 		s.behind = b
+		s.behind.Events += pending
 	}
 	if s.behind.Missed > s.missed {
 		s.missed, s.missedAt = s.behind.Missed, time.Now()
@@ -48,8 +51,8 @@ func (s *Shipper) Stats() Stats {
 	s.mu.Lock()
 	stats, read, pending, oldest, caughtUp := s.stats, s.read, s.pending, s.oldest, s.caughtUp
 	s.mu.Unlock()
-	behind, droppedAt := s.measure(read)
-	stats.LagEvents = behind.Events + pending
+	behind, droppedAt := s.measure(read, pending)
+	stats.LagEvents = behind.Events
 	stats.Dropped, stats.DroppedAt, stats.Corrupt = behind.Missed, droppedAt, read.Corrupt()
 	if stats.LagEvents > 0 {
 		since := cmp.Or(oldest, caughtUp)

@@ -216,6 +216,9 @@ func (s *shipping) print() {
 		if stats.Failing != "" {
 			line += "; failing: " + command.Printable(stats.Failing)
 		}
+		if stats.Unreadable != "" {
+			line += "; " + command.Printable(stats.Unreadable)
+		}
 		fmt.Fprintln(s.out, line)
 	}
 }
@@ -234,6 +237,8 @@ func (s *shipping) result(ctx context.Context) error {
 			failed = append(failed, fmt.Errorf("ended by a signal before sink %s had taken %s of node %s: the next run sends them", stats.Name, count(int(stats.LagEvents), "event"), s.nodes[i]))
 		case stats.Failing != "":
 			failed = append(failed, fmt.Errorf("sink %s has not taken %s of node %s: %s", stats.Name, count(int(stats.LagEvents), "event"), s.nodes[i], stats.Failing))
+		case stats.Unreadable != "":
+			failed = append(failed, fmt.Errorf("sink %s has not got %s of node %s: %s", stats.Name, count(int(stats.LagEvents), "event"), s.nodes[i], stats.Unreadable))
 		}
 	}
 	return errors.Join(failed...)

@@ -52,11 +52,15 @@ func (s *shipping) statsOf(node string) (all []ship.Stats) {
 	return all
 }
 
-// problems returns a line for each sink that fails.
+// problems returns a line for each sink that fails, or for which events cannot be read.
 func (s *shipping) problems() (lines []string) {
 	for i, shipper := range s.shipped {
-		if stats := shipper.Stats(); stats.Failing != "" {
+		stats := shipper.Stats()
+		if stats.Failing != "" {
 			lines = append(lines, fmt.Sprintf("%s → %s: failing: %s", s.nodes[i], stats.Name, stats.Failing))
+		}
+		if stats.Unreadable != "" {
+			lines = append(lines, fmt.Sprintf("%s → %s: %s", s.nodes[i], stats.Name, stats.Unreadable))
 		}
 	}
 	return lines
