@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // vocabulary is the text of the engine, repeated.
@@ -49,21 +50,45 @@ func (e *Engine) generate(c *call) text {
 	}
 	if echo, ok := strings.CutPrefix(c.prompt.last, echoMark); ok {
 		t.tokens = strings.Fields(echo)
+		for i := 1; i < len(t.tokens); i++ {
+			t.tokens[i] = " " + t.tokens[i]
+		}
 	}
 	if len(t.tokens) == 0 {
 		n := e.c.Tokens
 		if c.limit > 0 && c.limit < n {
 			n, t.cut = c.limit, true
 		}
-		t.tokens = repeated(strings.Fields(vocabulary), n)
+		t.tokens = saidWords.take(n)
 	}
 	if c.limit > 0 && c.limit < len(t.tokens) {
 		t.tokens, t.cut = t.tokens[:c.limit], true
 	}
-	for i := 1; i < len(t.tokens); i++ {
-		t.tokens[i] = " " + t.tokens[i]
-	}
 	return t
+}
+
+// saidWords are the tokens of all answers of no particular text, which share them: tests ask for streams of a million tokens.
+var saidWords sharedWords
+
+// sharedWords are the words of the vocabulary again and again, each but the first with a space before it.
+type sharedWords struct {
+	mu  sync.Mutex
+	all []string
+}
+
+// take returns n words, which must not be changed.
+func (w *sharedWords) take(n int) []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.all) < n {
+		spaced := strings.Fields(vocabulary)
+		for i := range spaced {
+			spaced[i] = " " + spaced[i]
+		}
+		w.all = repeated(spaced, n)
+		w.all[0] = strings.TrimPrefix(w.all[0], " ")
+	}
+	return w.all[:n:n]
 }
 
 // widthOf returns the number of bytes per token that a prompt asks for; 0 if it does not ask.

@@ -11,8 +11,8 @@ const Timeout = 2 * time.Minute
 // WaitFor waits until a condition is true, and fails the test after Timeout.
 func WaitFor(t testing.TB, what string, done func() bool) {
 	t.Helper()
-	for end := time.Now().Add(Timeout); !done(); time.Sleep(pollInterval()) {
-		if time.Now().After(end) {
+	for began := time.Now(); !done(); pause(began) {
+		if time.Since(began) > Timeout {
 			t.Fatalf("timed out waiting for %s", what)
 		}
 	}
@@ -24,12 +24,19 @@ func Within(t testing.TB, mark time.Duration, what string, done func() bool) {
 	if !Soak() {
 		mark *= 10
 	}
-	for began := time.Now(); !done(); time.Sleep(pollInterval()) {
+	for began := time.Now(); !done(); pause(began) {
 		if took := time.Since(began); took > mark {
 			t.Fatalf("%s: not after %v, want it within %v", what, took, mark)
 		}
 	}
 }
 
-// pollInterval returns the pause between two checks. Most checks send a request to a node, which costs the node time.
-func pollInterval() time.Duration { return time.Duration(AtScale(8, 2)) * time.Millisecond }
+// pause is the time between two checks of a wait that has begun then. Most checks send a request to a node, which costs the processor time
+// that the node needs: the longer a wait, the fewer of them it makes in a second. In a soak, whose marks are exact, there are many.
+func pause(began time.Time) {
+	if Soak() {
+		time.Sleep(2 * time.Millisecond)
+		return
+	}
+	time.Sleep(min(max(8*time.Millisecond, time.Since(began)/16), 100*time.Millisecond))
+}
