@@ -172,7 +172,7 @@ var problems = []Problem{
 	{Kind: SinkRejecting, Meaning: "a sink has rejected events for good",
 		Effect: "none; usage may be billed too low", Action: "look at the reason, and at the table or the limits of the sink; the log has the ids of the events, which DIR/events still has"},
 	{Kind: SinkUnreadable, Meaning: "a node cannot read some of its events for a sink",
-		Effect: "none; these events are sent once they can be read, and the others are sent meanwhile", Action: "look at the file that the text names: its mode, its owner, and its disk"},
+		Effect: "none; these events are sent once they can be read, and dropped at the bound of the disk; the others are sent meanwhile", Action: "look at the file that the text names: its mode, its owner, and its disk"},
 	{Kind: SinkUnsaved, Meaning: "a node cannot save how far a sink has come",
 		Effect: "none; after a restart the sink gets events again", Action: "free space on the disk of -data-dir"},
 	{Kind: EngineBlocked, Meaning: "a server has waited for an engine for longer than 20 s, since another process owns it",

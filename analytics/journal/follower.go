@@ -2,6 +2,7 @@ package journal
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 )
 
@@ -74,12 +75,10 @@ func (r *Follower) Peek() []byte {
 	return r.streams[r.next].head
 }
 
-// Err returns why Peek leaves out events of a kind, nil if it leaves out none. They are read again after the next Look.
+// Err returns why Peek leaves out events, nil if it leaves out none. They are read again after the next Look.
 func (r *Follower) Err() error {
-	for i := range r.streams {
-		if err := r.streams[i].err; err != nil {
-			return fmt.Errorf("cannot read events: %w", err)
-		}
+	if err := errors.Join(r.streams[0].err, r.streams[1].err, r.streams[2].err); err != nil {
+		return fmt.Errorf("cannot read events: %w", err)
 	}
 	return nil
 }

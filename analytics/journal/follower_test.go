@@ -47,10 +47,16 @@ func rest(t *testing.T, r *journal.Follower) (requests []string) {
 	}
 }
 
-// A segment that cannot be read holds back the events of its kind only, until it can be read.
+// A segment that cannot be read delays only the events of its kind. A follower that begins meanwhile goes on where the one before was.
 func TestFollowerLeavesOutWhatCannotBeRead(t *testing.T) {
 	dir := t.TempDir()
 	l := open(t, journal.Config{Dir: dir})
+	l.Append(refusal("r0"))
+	before := newFollower(t, dir, nil)
+	if got := fmt.Sprint(rest(t, before)); got != "[r0]" {
+		t.Fatalf("read %s", got)
+	}
+	at := before.At()
 	l.Append(inference("r1", analytics.PhaseEnd))
 	l.Append(refusal("r2"))
 	segments := files(t, dir, "refused-*.log")
@@ -61,7 +67,7 @@ func TestFollowerLeavesOutWhatCannotBeRead(t *testing.T) {
 	if err := errors.Join(os.Rename(segment, segment+".away"), os.Mkdir(segment, 0o700)); err != nil { // a test that runs as root may read everything else
 		t.Fatal(err)
 	}
-	r := newFollower(t, dir, nil)
+	r := newFollower(t, dir, &at)
 	for _, request := range []string{"r1", "r3"} {
 		if got := fmt.Sprint(rest(t, r)); got != "["+request+"]" {
 			t.Errorf("read %s, want %s", got, request)
@@ -69,6 +75,7 @@ func TestFollowerLeavesOutWhatCannotBeRead(t *testing.T) {
 		if err := r.Err(); err == nil || !strings.Contains(err.Error(), segment) {
 			t.Errorf("the error is %v, want one that names %s", err, segment)
 		}
+		wantBehind(t, dir, r.At(), 0, 0)
 		l.Append(inference("r3", analytics.PhaseEnd))
 	}
 	if err := errors.Join(os.Remove(segment), os.Rename(segment+".away", segment)); err != nil {

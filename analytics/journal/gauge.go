@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"errors"
 	"io"
-	"io/fs"
 	"os"
 )
 
@@ -15,7 +14,7 @@ type Gauge struct {
 	full      [3]map[int]int // final events by number, of full segments that the file of counts lacks: those of an older version
 }
 
-// Behind is what a reader has not passed.
+// Behind is what a reader has not passed, but for segments that cannot be read, of which it reports itself.
 type Behind struct {
 	Events uint64 // final events that exist
 	Missed uint64 // final events that were dropped before the reader passed them, since it began
@@ -39,22 +38,17 @@ func (g *Gauge) Behind(at Cursor) (Behind, error) {
 			if number < p.Segment {
 				continue
 			}
-			if err := g.add(&b, kind, number, *p); err != nil {
-				return Behind{}, err
-			}
+			g.add(&b, kind, number, *p)
 		}
 	}
 	return b, nil
 }
 
-// add adds what of a segment stands behind p.
-func (g *Gauge) add(b *Behind, kind, number int, p Position) error {
+// add adds what of a segment stands behind p. Nothing of it is counted if it cannot be read; one that does not exist is missing at the next look.
+func (g *Gauge) add(b *Behind, kind, number int, p Position) {
 	info, err := os.Stat(g.path(kind, number))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil // the next look finds it missing
-	}
 	if err != nil {
-		return err
+		return
 	}
 	finals, offset, known := 0, info.Size(), false
 	if finals, known = g.directory.counts[kind][number]; !known {
@@ -62,7 +56,7 @@ func (g *Gauge) add(b *Behind, kind, number int, p Position) error {
 	}
 	if !known {
 		if finals, offset, err = g.count(kind, number, p); err != nil {
-			return err
+			return
 		}
 		g.keep(kind, number, finals)
 	}
@@ -72,7 +66,6 @@ func (g *Gauge) add(b *Behind, kind, number int, p Position) error {
 	}
 	b.Events += uint64(max(0, finals))
 	b.Bytes += max(0, offset)
-	return nil
 }
 
 // keep keeps the count of a segment, unless it is the newest of its kind, which grows.
@@ -100,9 +93,6 @@ func (g *Gauge) count(kind, number int, at Position) (finals int, end int64, err
 		}
 	}
 	file, err := os.Open(g.path(kind, number))
-	if errors.Is(err, fs.ErrNotExist) {
-		return from.Finals, from.Offset, nil
-	}
 	if err != nil {
 		return 0, 0, err
 	}
@@ -113,8 +103,11 @@ func (g *Gauge) count(kind, number int, at Position) (finals int, end int64, err
 	lines := bufio.NewReaderSize(file, 64<<10)
 	for {
 		line, err := lines.ReadSlice('\n')
-		if len(line) > 0 && line[0] == 0 || err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+		if len(line) > 0 && line[0] == 0 || errors.Is(err, io.EOF) {
 			break // a line that is not complete comes next time
+		}
+		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+			return 0, 0, err
 		}
 		from.Offset += int64(len(line))
 		if isFinal(line) {

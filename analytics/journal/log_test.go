@@ -22,8 +22,8 @@ func open(t *testing.T, c journal.Config) *journal.Log {
 		c.Node = "ams-1"
 	}
 	l, err := journal.Open(c)
-	// A process that a parallel test starts has the lock of a log that was just closed, too, until it runs its program.
-	for deadline := time.Now().Add(5 * time.Second); errors.Is(err, journal.ErrInUse) && time.Now().Before(deadline); l, err = journal.Open(c) {
+	// A child process of a parallel test holds the lock of a log that was just closed, too, until it calls exec.
+	for deadline := time.Now().Add(time.Second); errors.Is(err, journal.ErrInUse) && time.Now().Before(deadline); l, err = journal.Open(c) {
 		time.Sleep(time.Millisecond)
 	}
 	if err != nil {

@@ -2,7 +2,9 @@ package journal
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -101,8 +103,10 @@ func continues(path string, offset int64) bool {
 	}
 	defer file.Close()
 	var before [1]byte
-	_, err = file.ReadAt(before[:], offset-1)
-	return err == nil && before[0] == '\n'
+	if _, err = file.ReadAt(before[:], offset-1); err != nil {
+		return !errors.Is(err, io.EOF)
+	}
+	return before[0] == '\n'
 }
 
 // Nodes returns the nodes that log under dir (Config.Dir).

@@ -61,6 +61,7 @@ type Shipper struct {
 	checkAt time.Time // else: when it is checked again, unless there are events
 
 	lookedAt time.Time // when the reader has looked for new events
+	lookErr  error     // why it could not, the last time
 
 	due   time.Time // when the next events may be passed, by the rate; zero = now, whatever was passed before
 	ahead int       // events that were passed since then
@@ -192,14 +193,13 @@ type bounds struct{ events, bytes int }
 // fill adds to the batch what is there, and reports whether it is full. In a backlog, it looks for new events now and then only: of several
 // kinds of events, none waits until the others are passed.
 func (s *Shipper) fill(ctx context.Context, b *Batch, most bounds, passed *int) (full bool) {
-	var failed error
-	defer func() { s.progress(passed, cmp.Or(failed, s.reader.Err())) }()
+	defer s.progress(passed)
 	looked, filtered := false, 0
 	for {
 		line := s.reader.Peek()
 		if !looked && (line == nil || time.Since(s.lookedAt) > longestPoll) {
 			looked, s.lookedAt = true, time.Now()
-			if failed = s.reader.Look(); failed != nil {
+			if s.lookErr = s.reader.Look(); s.lookErr != nil {
 				return false
 			}
 			continue
@@ -236,8 +236,9 @@ func (s *Shipper) begin(b *Batch, line []byte) {
 	s.oldest = journal.TimeOf(line)
 }
 
-// progress makes known how far the reader has come, and why it leaves events out, if it does. The first error of a row is logged.
-func (s *Shipper) progress(passed *int, err error) {
+// progress makes known how far the reader has come, and why it cannot read all events, if it cannot. The first error of a row is logged.
+func (s *Shipper) progress(passed *int) {
+	err := cmp.Or(s.lookErr, s.reader.Err())
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.read, s.pending = s.reader.At(), uint64(*passed)
@@ -247,7 +248,7 @@ func (s *Shipper) progress(passed *int, err error) {
 	}
 	switch now := s.stats.Unreadable; {
 	case before == "" && now != "":
-		s.config.Logger.Error("some events cannot be read; the others are sent", "error", now)
+		s.config.Logger.Error("cannot read all events; those are sent later", "error", now)
 	case before != "" && now == "":
 		s.config.Logger.Info("all events can be read again")
 	}
@@ -257,7 +258,9 @@ func (s *Shipper) progress(passed *int, err error) {
 func (s *Shipper) idle(now time.Time) {
 	s.due = time.Time{} // what it did not pass meanwhile is not made up for
 	s.mu.Lock()
-	s.oldest, s.caughtUp = time.Time{}, now
+	if s.oldest = (time.Time{}); s.stats.Unreadable == "" {
+		s.caughtUp = now
+	}
 	s.mu.Unlock()
 	if s.place.behind && s.place.isDue() {
 		s.save(true) // the last batch of a row

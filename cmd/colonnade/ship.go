@@ -54,7 +54,7 @@ func newShip() *cli.Command {
 		Description: `The position of each sink is kept below DIRECTORY/ship by the sink's name, so a run begins where
 the last one has ended. The command may run beside the nodes, also while they ship themselves, if
 the names of the sinks differ. It ends with 0 when all was sent, and with 1 when events were
-refused or a sink has not taken them.
+refused, cannot be read, or a sink has not taken them.
 
 Examples:
   colonnade ship -data-dir var -sink 'postgres://colonnade@db/events?credential=env:PGPASSWORD'
@@ -237,8 +237,9 @@ func (s *shipping) result(ctx context.Context) error {
 			failed = append(failed, fmt.Errorf("ended by a signal before sink %s had taken %s of node %s: the next run sends them", stats.Name, count(int(stats.LagEvents), "event"), s.nodes[i]))
 		case stats.Failing != "":
 			failed = append(failed, fmt.Errorf("sink %s has not taken %s of node %s: %s", stats.Name, count(int(stats.LagEvents), "event"), s.nodes[i], stats.Failing))
-		case stats.Unreadable != "":
-			failed = append(failed, fmt.Errorf("sink %s has not got %s of node %s: %s", stats.Name, count(int(stats.LagEvents), "event"), s.nodes[i], stats.Unreadable))
+		}
+		if stats.Unreadable != "" {
+			failed = append(failed, fmt.Errorf("sink %s lacks events of node %s: %s", stats.Name, s.nodes[i], stats.Unreadable))
 		}
 	}
 	return errors.Join(failed...)

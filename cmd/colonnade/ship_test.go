@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -123,6 +124,15 @@ func TestShipFails(t *testing.T) {
 	}
 	away.Close()
 	f("has not taken 10 events of node ams-1", "-data-dir", dir, "-once", "-give-up", "500ms", "-sink", "http://"+away.Addr().String()+"/events")
+
+	segments, err := filepath.Glob(filepath.Join(dir, "events", "ams-1", "*.log"))
+	if err != nil || len(segments) != 1 {
+		t.Fatalf("segments: %q, %v", segments, err)
+	}
+	if err := errors.Join(os.Remove(segments[0]), os.Mkdir(segments[0], 0o700)); err != nil { // a test that runs as root may read everything else
+		t.Fatal(err)
+	}
+	f("lacks events of node ams-1: cannot read events: read "+segments[0], "-data-dir", dir, "-once", "-sink", "file:"+filepath.Join(t.TempDir(), "events.jsonl"))
 }
 
 // No node links a client that only `colonnade ship` needs.

@@ -14,8 +14,8 @@ type LeakCheck struct {
 	Tests goleak.TestingM
 }
 
-// leakTime bounds how long Run waits for what ends after the tests. A goroutine of fasthttp keeps a server that has ended, with its log
-// and so with all tests and what they clean up, for ten seconds.
+// leakTime bounds how long Run waits for what ends after the tests. fasthttp keeps a server that has ended for ten seconds, with all that it
+// refers to: its log is that of a test, which refers to all other tests.
 const leakTime = 20 * time.Second
 
 // Run returns the exit code of the process.
