@@ -83,7 +83,7 @@ func manyResult(m *cost.Result, size *cost.Size) (ScenarioResult, bool) {
 		Question: "Do so many streams at once get their chunks, and in time?",
 		Method:   fmt.Sprintf("Streams with a chunk every %d ms each, through each contestant, and directly to the engine (*%s*).", size.OpenGapMillis, cost.DirectName),
 		Columns: []column{
-			{Name: "streams", Help: "open at once; two files for each, and the limit of open files, bound their number."},
+			{Name: "streams", Help: "open at once. The limit of open files bounds their number: one process needs two files for each, and two nodes with a link between them need one each."},
 			{Name: "failed", Better: lower, Help: "streams that did not open, or were cut."},
 			{Name: "gap p50", Unit: "ms", Help: "time between two chunks at the client, median."},
 			{Name: "gap p99", Unit: "ms", Better: lower, Help: "the same, 99th percentile."},

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -127,7 +128,7 @@ func startFleet(ctx context.Context, p *place, dir string) (*running, error) {
 		if err != nil {
 			return r, err
 		}
-		args = append(args, "-etcd", etcd, "-key-file", key)
+		args = append(args, "-etcd", etcd, "-key-file", key, "-max-connections", strconv.Itoa(min(openFiles()*9/10, 64<<10))) // a stream over a link needs one file, not two
 		process, err := child.Start("the "+n.name, p.node(n.name, append(args, n.args...)...))
 		if err != nil {
 			return r, err

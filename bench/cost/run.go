@@ -291,8 +291,14 @@ func (m *measurement) runWaiting(ctx context.Context) error {
 // reservedFiles are open files of a node that are no connections of streams.
 const reservedFiles = 2000
 
-// manyStreams is how many streams are opened: a node needs two files for each.
-func (m *measurement) manyStreams() int { return min(m.size.Many, (openFiles()-reservedFiles)/2) }
+// manyStreams is how many streams are opened through a contestant. A process needs two files for each, but one where the other side of it is a link.
+func (m *measurement) manyStreams(contestant string) int {
+	files := 2
+	if contestant == FleetName || contestant == DirectName {
+		files = 1
+	}
+	return min(m.size.Many, (openFiles()-reservedFiles)/files)
+}
 
 func (m *measurement) runMany(ctx context.Context) error {
 	if !m.wants(ManyScenario) {
@@ -302,7 +308,7 @@ func (m *measurement) runMany(ctx context.Context) error {
 		return &running{address: p.engines[0]}, nil
 	}}
 	return m.eachAlone(ctx, ManyScenario, append([]contestant{direct}, m.contestants...), func(r *running) error {
-		many, err := m.measureMany(ctx, r, m.manyStreams())
+		many, err := m.measureMany(ctx, r, m.manyStreams(r.name))
 		m.result.Many = append(m.result.Many, many)
 		return err
 	})
