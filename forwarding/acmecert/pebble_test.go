@@ -109,7 +109,7 @@ func startPebble(t *testing.T, program string, ca *tlstest.CA, directory string,
 	path := filepath.Join(t.TempDir(), "pebble.json")
 	tlstest.Write(t, path, config)
 	cmd := exec.Command(program, "-config", path, "-strict", "-dnsserver", serveDNS(t))
-	cmd.Env = append(os.Environ(), "PEBBLE_VA_NOSLEEP=1", "PEBBLE_WFE_NONCEREJECT=20")
+	cmd.Env = append(os.Environ(), "PEBBLE_VA_NOSLEEP=1", "PEBBLE_WFE_NONCEREJECT=5")
 	var printed testkit.SyncBuffer
 	cmd.Stdout, cmd.Stderr = &printed, &printed
 	if err := cmd.Start(); err != nil {
